@@ -1,7 +1,7 @@
 #ifndef BAILIFF_TESTS_POLICY_CORPUS_H
 #define BAILIFF_TESTS_POLICY_CORPUS_H
 
-/* The command lines of tests/unit/policy/corpus, and other programs' opinions of them. */
+/* The command lines of tests/unit/policy/corpus, and a way to run other programs on them for comparison. */
 
 #include "runtime/base/buf.h"
 
@@ -19,8 +19,8 @@ typedef void corpus_fn(void *ctx, const struct corpus_case *c);
 /* Calls fn for each case; returns how many there are. */
 unsigned corpus_each(const char *name, corpus_fn *fn, void *ctx);
 
-/* Runs a program without input; what it writes to descriptor `fd` is appended to `out`. Its wait status, −1 if it could
- * not run. */
+/* Runs a program without input and appends what it writes to descriptor `fd` to `out`. Returns its wait status, or −1
+ * if it cannot run. */
 int oracle_run(const char *const *argv, int fd, struct buf *out);
 
 #endif

@@ -40,7 +40,7 @@ static inline void decide_in(const struct policy_rules *s, const struct policy_r
 
 	command_analyse_line(line, strlen(line), &where, &f);
 	policy_decide(&q, ret);
-	ret->impact = ret->advice = NULL; /* they belong to the tables, but let nobody rely on it here */
+	ret->impact = ret->advice = NULL; /* they point into the tables; a test must not rely on that */
 }
 
 static inline void decide(const struct policy_rules *s, int mode, const char *line, struct policy_decision *ret)

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_TESTS_POLICY_SCRIPTS_H
 #define BAILIFF_TESTS_POLICY_SCRIPTS_H
 
-/* The shell scripts that this machine's packages have brought. */
+/* The shell scripts that the packages of this machine have installed. */
 
 #include "policy/shell/shell.h"
 #include "runtime/base/buf.h"
@@ -13,7 +13,7 @@
 
 struct scripts {
 	char *path[SCRIPTS_MAX];
-	bool bash[SCRIPTS_MAX]; /* says so itself; otherwise for a plain sh */
+	bool bash[SCRIPTS_MAX]; /* its first line names bash; otherwise it is for sh */
 	size_t count;
 };
 

@@ -1,4 +1,4 @@
-/* The cache of analyses: the same facts as without it, and none for a command that differs in anything. */
+/* The cache of analyses returns the same facts as an analysis, and no entry for a command that differs in any input. */
 
 #include "policy/analysis_cache.h"
 #include "policy/command_text.h"
@@ -26,7 +26,7 @@ static void check_same(const struct command_facts *a, const struct command_facts
 		ck_assert_str_eq(a->path[i].path, b->path[i].path);
 }
 
-START_TEST(facts_are_those_of_an_analysis)
+START_TEST(cached_facts_equal_those_of_an_analysis)
 {
 	struct analysis_cache cache = { 0 };
 	/* On the stack and changed afterwards: an entry must not point to what the caller passed. */
@@ -45,7 +45,7 @@ START_TEST(facts_are_those_of_an_analysis)
 }
 END_TEST
 
-START_TEST(every_input_distinguishes)
+START_TEST(entries_differ_in_every_input)
 {
 	struct analysis_cache cache = { 0 };
 	const char *argv[] = { "cat", "x", "y" }, *joined[] = { "cat", "x y" }, *env[] = { "LD_PRELOAD=/tmp/x" };
@@ -73,7 +73,7 @@ START_TEST(every_input_distinguishes)
 }
 END_TEST
 
-START_TEST(the_oldest_makes_room)
+START_TEST(the_oldest_entry_is_evicted)
 {
 	struct analysis_cache cache = { 0 };
 	char line[32];
@@ -90,7 +90,7 @@ START_TEST(the_oldest_makes_room)
 }
 END_TEST
 
-START_TEST(a_long_command_is_not_kept)
+START_TEST(a_long_command_is_not_cached)
 {
 	struct analysis_cache cache = { 0 };
 	char *line = mem_zalloc(ANALYSIS_CACHE_KEY_MAX + 2, 1);
@@ -104,6 +104,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("analysis_cache", facts_are_those_of_an_analysis, every_input_distinguishes, the_oldest_makes_room,
-		     a_long_command_is_not_kept);
+	return SUITE("analysis_cache", cached_facts_equal_those_of_an_analysis, entries_differ_in_every_input,
+		     the_oldest_entry_is_evicted, a_long_command_is_not_cached);
 }

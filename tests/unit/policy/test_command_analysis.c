@@ -3,7 +3,7 @@
  *
  *   $ the line              > its further lines
  *   = a simple command, in order (\n for a newline in it)
- *   ! how bad it is         ? what is not known         read-only
+ *   ! its harm              ? why it is unknown         read-only
  *   r w d paths             @ host intent
  *
  * and each case is complete: anything that is not listed must not be found. The working directory and workspace is
@@ -77,18 +77,18 @@ static void check_one(void *bad, const struct corpus_case *c)
 	++*(unsigned *)bad;
 }
 
-START_TEST(the_corpus_is_understood)
+START_TEST(facts_of_the_corpus_are_as_listed)
 {
 	unsigned bad = 0, count = 0;
 
 	for (size_t i = 0; corpus_names[i]; i++)
 		count += corpus_each(corpus_names[i], check_one, &bad);
-	ck_assert_msg(bad == 0, "%u of %u lines are understood differently", bad, count);
+	ck_assert_msg(bad == 0, "%u of %u lines are analysed differently", bad, count);
 	ck_assert_uint_ge(count, 900);
 }
 END_TEST
 
-/* ---- what is decided about them ---- */
+/* ---- decisions ---- */
 
 /* The corpus's own classification of a line, independent of the parser. */
 struct stated {
@@ -193,7 +193,7 @@ static void decide_one(void *bad, const struct corpus_case *c)
 	}
 }
 
-START_TEST(the_corpus_is_decided)
+START_TEST(decisions_about_the_corpus_follow_its_classification)
 {
 	static const char text[] = "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash(git push:*)\"]}}";
 	struct policy_rules rules = RULES_INIT;
@@ -205,21 +205,18 @@ START_TEST(the_corpus_is_decided)
 	for (size_t i = 0; corpus_names[i]; i++)
 		count += corpus_each(corpus_names[i], decide_one, &bad);
 	policy_rules_done(&rules);
-	ck_assert_msg(bad == 0, "%u decisions of %u lines are others", bad, count);
+	ck_assert_msg(bad == 0, "%u of the decisions about %u lines differ", bad, count);
 	ck_assert_uint_ge(count, 900);
 }
 END_TEST
 
-static void understand(const char *line, struct command_facts *f)
-{
-	command_analyse_line(line, strlen(line), &here, f);
-}
+static void analyse(const char *line, struct command_facts *f) { command_analyse_line(line, strlen(line), &here, f); }
 
-START_TEST(commands_know_their_place)
+START_TEST(commands_have_position_parent_and_wrappers)
 {
 	command_facts_auto struct command_facts f = { 0 };
 
-	understand("true\n  sudo env X=1 sh -c 'rm x'", &f);
+	analyse("true\n  sudo env X=1 sh -c 'rm x'", &f);
 	ck_assert_uint_eq(f.ncommands, 5);
 	ck_assert_uint_eq(f.command[1].line, 2);
 	ck_assert_uint_eq(f.command[1].column, 3);
@@ -234,11 +231,11 @@ START_TEST(commands_know_their_place)
 }
 END_TEST
 
-START_TEST(words_that_are_not_known_are_null)
+START_TEST(unknown_words_are_null)
 {
 	command_facts_auto struct command_facts f = { 0 };
 
-	understand("A=1 B=$X git commit -m \"$MSG\" *.c", &f);
+	analyse("A=1 B=$X git commit -m \"$MSG\" *.c", &f);
 	ck_assert_uint_eq(f.ncommands, 1);
 	ck_assert_uint_eq(f.command[0].argc, 5);
 	ck_assert_str_eq(f.command[0].argv[1], "commit");
@@ -251,7 +248,7 @@ START_TEST(words_that_are_not_known_are_null)
 }
 END_TEST
 
-START_TEST(an_argv_is_no_text)
+START_TEST(an_argv_is_not_parsed_as_shell_text)
 {
 	static const char *const argv[] = { "echo", "$(rm -rf /)", ";", "rm" }, *const shell[] = { "sh", "-c",
 												   "rm -rf /; echo" };
@@ -268,7 +265,7 @@ START_TEST(an_argv_is_no_text)
 }
 END_TEST
 
-START_TEST(the_callers_variables_count)
+START_TEST(variables_of_the_caller_are_analysed)
 {
 	static const char *const env[] = { "LD_PRELOAD=/tmp/x.so" };
 	const struct analysis_options o = { .cwd = "/w/proj", .env = env, .nenv = 1 };
@@ -278,7 +275,7 @@ START_TEST(the_callers_variables_count)
 	ck_assert(f.unknown & COMMAND_UNKNOWN(VARIABLE));
 	ck_assert(!(f.flags & COMMAND_READ_ONLY));
 
-	/* What bash computes with is run. */
+	/* bash expands a value that it uses in arithmetic. */
 	static const char *const value[] = { "x=a[$(touch y)]" };
 	static const char *const argv[] = { "bash", "-c", "echo $((x))" };
 	const struct analysis_options given = { .cwd = "/w/proj", .env = value, .nenv = 1 },
@@ -291,30 +288,30 @@ START_TEST(the_callers_variables_count)
 }
 END_TEST
 
-START_TEST(home_is_only_known_while_nobody_sets_it)
+START_TEST(home_is_unknown_once_the_command_line_sets_it)
 {
 	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
 
-	understand("rm -rf $HOME/x", &f);
+	analyse("rm -rf $HOME/x", &f);
 	ck_assert_str_eq(f.command[0].argv[2], "/home/u/x");
-	understand("for HOME in /; do rm -rf $HOME/x ~/y; done", &g);
+	analyse("for HOME in /; do rm -rf $HOME/x ~/y; done", &g);
 	ck_assert_ptr_null(g.command[0].argv[2]);
 	ck_assert_ptr_null(g.command[0].argv[3]);
 }
 END_TEST
 
-START_TEST(mistakes_are_located)
+START_TEST(syntax_errors_have_line_and_column)
 {
 	command_facts_auto struct command_facts f = { 0 };
 
-	understand("echo a\necho b )\n", &f);
+	analyse("echo a\necho b )\n", &f);
 	ck_assert_str_eq(f.error, "2:8: unexpected ')'");
 	ck_assert_uint_eq(f.ncommands, 2);
 }
 END_TEST
 
-/* Texts in texts in texts: the whole stays small. */
-START_TEST(nesting_has_an_end)
+/* However deep command lines are nested, the result stays small and the time short. */
+START_TEST(deep_nesting_is_bounded)
 {
 	buf_auto struct buf line = BUF_INIT;
 	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
@@ -338,7 +335,7 @@ START_TEST(nesting_has_an_end)
 END_TEST
 
 /* A command that only the other shell would run is found behind any number of others, or the result is unknown. */
-START_TEST(the_other_reading_is_not_crowded_out)
+START_TEST(a_reading_by_the_other_shell_is_found_behind_many_commands)
 {
 	buf_auto struct buf line = BUF_INIT;
 	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
@@ -359,7 +356,7 @@ START_TEST(the_other_reading_is_not_crowded_out)
 }
 END_TEST
 
-START_TEST(every_reason_has_a_name)
+START_TEST(every_unknown_has_a_name_and_a_text)
 {
 	for (unsigned i = 0; i < COMMAND_UNKNOWN_COUNT; i++) {
 		ck_assert_uint_gt(strlen(command_unknown_name(i)), 2);
@@ -370,7 +367,7 @@ START_TEST(every_reason_has_a_name)
 }
 END_TEST
 
-START_TEST(no_row_is_skipped_that_names_the_program)
+START_TEST(the_index_by_first_character_skips_no_matching_row)
 {
 	static const char *const patterns[] = { "rm|unlink", "git =push", "*sum -c",    "a|?sh|z",
 						"",          "p|",        "\xc3\xa9|x", "2to3 -w" };
@@ -392,9 +389,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("understand", the_corpus_is_understood, the_corpus_is_decided, commands_know_their_place,
-		     words_that_are_not_known_are_null, an_argv_is_no_text, the_callers_variables_count,
-		     home_is_only_known_while_nobody_sets_it, mistakes_are_located, nesting_has_an_end,
-		     the_other_reading_is_not_crowded_out, every_reason_has_a_name,
-		     no_row_is_skipped_that_names_the_program);
+	return SUITE("understand", facts_of_the_corpus_are_as_listed,
+		     decisions_about_the_corpus_follow_its_classification, commands_have_position_parent_and_wrappers,
+		     unknown_words_are_null, an_argv_is_not_parsed_as_shell_text, variables_of_the_caller_are_analysed,
+		     home_is_unknown_once_the_command_line_sets_it, syntax_errors_have_line_and_column,
+		     deep_nesting_is_bounded, a_reading_by_the_other_shell_is_found_behind_many_commands,
+		     every_unknown_has_a_name_and_a_text, the_index_by_first_character_skips_no_matching_row);
 }

@@ -21,14 +21,14 @@ static void shows(const char *expected, const char *const *argv, size_t argc)
 		shows(expected, v_, countof(v_));         \
 	} while (0)
 
-START_TEST(plain_words_stay)
+START_TEST(plain_words_are_not_quoted)
 {
 	SHOWS("ls -la /tmp/a.txt", "ls", "-la", "/tmp/a.txt");
 	SHOWS("env A=b", "env", "A=b");
 }
 END_TEST
 
-START_TEST(what_a_shell_would_take_apart_is_quoted)
+START_TEST(words_that_a_shell_would_expand_are_quoted)
 {
 	SHOWS("echo 'a b' '$HOME' ''", "echo", "a b", "$HOME", "");
 	SHOWS("echo 'it'\\''s'", "echo", "it's");
@@ -36,7 +36,7 @@ START_TEST(what_a_shell_would_take_apart_is_quoted)
 }
 END_TEST
 
-START_TEST(control_characters_never_reach_a_terminal)
+START_TEST(control_characters_are_escaped)
 {
 	SHOWS("echo $'\\x1b[31m'", "echo", "\x1b[31m");
 	SHOWS("echo $'a\\nb\\'\\\\'", "echo", "a\nb'\\");
@@ -47,7 +47,7 @@ START_TEST(control_characters_never_reach_a_terminal)
 }
 END_TEST
 
-START_TEST(long_commands_are_cut_and_say_so)
+START_TEST(long_commands_are_truncated_with_a_note)
 {
 	buf_auto struct buf out = BUF_INIT, json = BUF_INIT;
 	mem_auto char *big = mem_alloc(100001);
@@ -70,6 +70,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("command", plain_words_stay, what_a_shell_would_take_apart_is_quoted,
-		     control_characters_never_reach_a_terminal, long_commands_are_cut_and_say_so);
+	return SUITE("command", plain_words_are_not_quoted, words_that_a_shell_would_expand_are_quoted,
+		     control_characters_are_escaped, long_commands_are_truncated_with_a_note);
 }

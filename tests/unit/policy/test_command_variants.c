@@ -142,7 +142,7 @@ static void decide(const struct policy_rules *rules, const char *line, int mode,
 	policy_decide(&q, ret);
 }
 
-START_TEST(rules_that_stop_see_through_disguises)
+START_TEST(deny_and_ask_rules_match_other_spellings)
 {
 	struct policy_rules rules = RULES_INIT;
 	struct policy_decision d;
@@ -167,7 +167,7 @@ START_TEST(rules_that_stop_see_through_disguises)
 }
 END_TEST
 
-START_TEST(hosts_are_seen_wherever_they_are_named)
+START_TEST(hosts_are_found_in_any_argument)
 {
 	static const char text[] =
 		"{\"permissions\":{\"deny\":[\"WebFetch(domain:evil.example)\",\"WebFetch(domain:*.internal)\"]}}";
@@ -201,8 +201,8 @@ START_TEST(hosts_are_seen_wherever_they_are_named)
 }
 END_TEST
 
-/* A rule that has to look at all the words is not tried from every one of them. */
-START_TEST(looking_has_an_end)
+/* A rule with a wildcard in the middle is not compared again from every word of a long command. */
+START_TEST(comparing_many_words_is_bounded)
 {
 	static const char text[] = "{\"permissions\":{\"deny\":[\"Bash(foo * bar)\"]}}";
 	struct policy_rules rules = RULES_INIT;
@@ -227,7 +227,7 @@ END_TEST
  * Comparison limits are no way past a rule: neither padding before the matching part nor many rules about the same
  * program.
  */
-START_TEST(what_was_not_compared_any_more_asks)
+START_TEST(a_command_beyond_the_comparison_limit_asks)
 {
 	static const char one[] = "{\"permissions\":{\"deny\":[\"Bash(foo * now)\"]}}";
 	struct policy_rules rules = RULES_INIT;
@@ -254,8 +254,8 @@ START_TEST(what_was_not_compared_any_more_asks)
 }
 END_TEST
 
-/* Rules that allow match only as written. */
-START_TEST(rules_that_allow_do_not)
+/* Unlike deny and ask rules. */
+START_TEST(allow_rules_match_only_as_written)
 {
 	static const char text[] = "{\"permissions\":{\"allow\":[\"Bash(git status)\",\"Bash(tar "
 				   "-x:*)\",\"Bash(ls:*)\",\"Bash(ssh h:*)\"]}}";
@@ -279,6 +279,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("disguise", rules_that_stop_see_through_disguises, hosts_are_seen_wherever_they_are_named,
-		     looking_has_an_end, what_was_not_compared_any_more_asks, rules_that_allow_do_not);
+	return SUITE("disguise", deny_and_ask_rules_match_other_spellings, hosts_are_found_in_any_argument,
+		     comparing_many_words_is_bounded, a_command_beyond_the_comparison_limit_asks,
+		     allow_rules_match_only_as_written);
 }

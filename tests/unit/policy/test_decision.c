@@ -4,7 +4,7 @@
 
 #include "tests/unit/suite.h"
 
-START_TEST(the_default_mode_allows_and_says_why)
+START_TEST(the_default_mode_allows_with_a_reason)
 {
 	static const char *const argv[] = { "true" };
 	struct policy_request q = { .uid = 7, .argv = argv, .argc = 1, .cwd = "/", .profile = "plain" };
@@ -20,7 +20,7 @@ START_TEST(the_default_mode_allows_and_says_why)
 }
 END_TEST
 
-START_TEST(deciding_is_pure)
+START_TEST(the_same_request_gives_the_same_decision)
 {
 	struct policy_request q = { .mode = MODE_DEFAULT };
 	buf_auto struct buf one = BUF_INIT, two = BUF_INIT;
@@ -35,4 +35,7 @@ START_TEST(deciding_is_pure)
 }
 END_TEST
 
-int main(void) { return SUITE("decision", the_default_mode_allows_and_says_why, deciding_is_pure); }
+int main(void)
+{
+	return SUITE("decision", the_default_mode_allows_with_a_reason, the_same_request_gives_the_same_decision);
+}

@@ -32,7 +32,7 @@ static size_t selected(const struct policy_hooks *s, enum hook_point point, cons
 	return policy_hooks_select(s, &q, list);
 }
 
-/* ---- which are meant ---- */
+/* ---- selection ---- */
 
 START_TEST(matchers_are_names_lists_or_regular_expressions)
 {
@@ -78,7 +78,7 @@ START_TEST(matchers_are_names_lists_or_regular_expressions)
 }
 END_TEST
 
-START_TEST(conditions_are_generous)
+START_TEST(conditions_match_whatever_may_run_the_command)
 {
 	static const struct {
 		const char *rule, *line;
@@ -121,7 +121,7 @@ START_TEST(points_have_two_names_and_the_same_hook_runs_once)
 }
 END_TEST
 
-START_TEST(a_hook_knows_its_line_and_its_ways)
+START_TEST(a_hook_keeps_its_line_and_options)
 {
 	struct policy_hooks s = { 0 };
 
@@ -147,7 +147,7 @@ START_TEST(a_hook_knows_its_line_and_its_ways)
 }
 END_TEST
 
-START_TEST(a_workspace_gets_no_more_than_it_has)
+START_TEST(workspace_hooks_cannot_widen_their_profile_or_environment)
 {
 	static const char text[] = TREE("PreToolUse",
 					"{\"hooks\":[" HOOK(",\"profile\":\"host\",\"env\":[\"TOKEN\"]") "," HOOK(
@@ -166,8 +166,8 @@ START_TEST(a_workspace_gets_no_more_than_it_has)
 }
 END_TEST
 
-/* Only the host and the user vouch, for a text as it is. */
-START_TEST(a_workspace_is_trusted_by_its_hash)
+/* Only the host and the user can trust a workspace's hooks, and only the exact text. */
+START_TEST(workspace_hooks_are_trusted_by_hash)
 {
 	static const char file[] = TREE("PreToolUse", "{\"hooks\":[" HOOK("") "]}");
 	char hash[HASH_SHA256_TEXT];
@@ -194,7 +194,7 @@ END_TEST
 
 #define SENT(url, more) TREE("Stop", "{\"hooks\":[{\"type\":\"http\",\"url\":\"" url "\"" more "}]}")
 
-START_TEST(what_is_sent_names_one_host)
+START_TEST(an_http_hook_names_one_host)
 {
 	static const struct {
 		const char *text, *host, *shown, *words; /* words: part of the error message */
@@ -241,7 +241,7 @@ START_TEST(what_is_sent_names_one_host)
 }
 END_TEST
 
-START_TEST(what_is_wrong_is_named_and_nothing_is_taken)
+START_TEST(invalid_hooks_are_rejected_with_their_key)
 {
 	static const struct {
 		const char *text, *words;
@@ -288,7 +288,7 @@ START_TEST(what_is_wrong_is_named_and_nothing_is_taken)
 }
 END_TEST
 
-/* ---- what they say ---- */
+/* ---- answers ---- */
 
 static void answer(enum hook_point point, int code, const char *out, const char *err, struct hook_answer *ret)
 {
@@ -301,7 +301,7 @@ static void answer(enum hook_point point, int code, const char *out, const char 
 
 #define SAYS(members) "{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\"," members "}}"
 
-START_TEST(answers)
+START_TEST(exit_codes_and_output_determine_the_verdict)
 {
 	static const struct {
 		enum hook_point point;
@@ -376,7 +376,7 @@ START_TEST(answers)
 }
 END_TEST
 
-START_TEST(answers_bring_more_than_a_word)
+START_TEST(answers_carry_input_context_and_message)
 {
 	struct hook_answer a;
 
@@ -405,9 +405,10 @@ START_TEST(answers_bring_more_than_a_word)
 }
 END_TEST
 
-/* ---- what several come to ---- */
+/* ---- the result of several hooks ---- */
 
-static struct hook_reply said(enum rule_layer layer, enum hook_verdict v, bool failed, bool closed, const char *input)
+static struct hook_reply reply_of(enum rule_layer layer, enum hook_verdict v, bool failed, bool closed,
+				  const char *input)
 {
 	return (struct hook_reply){ .ref = { .file = mem_strdup("f"),
 					     .text = mem_strdup("t"),
@@ -419,7 +420,7 @@ static struct hook_reply said(enum rule_layer layer, enum hook_verdict v, bool f
 
 static void sum(struct hook_reply *all, size_t n, struct hook_result *ret) { hook_result_of(all, n, ret); }
 
-static void forget(struct hook_reply *all, size_t n)
+static void free_replies(struct hook_reply *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		hook_ref_done(&all[i].ref);
@@ -427,29 +428,29 @@ static void forget(struct hook_reply *all, size_t n)
 	}
 }
 
-START_TEST(the_strongest_word_counts)
+START_TEST(the_strictest_verdict_wins)
 {
 	for (int a = HOOK_SAYS_NOTHING; a <= HOOK_SAYS_DENY; a++)
 		for (int b = HOOK_SAYS_NOTHING; b <= HOOK_SAYS_DENY; b++) {
-			struct hook_reply all[] = { said(RULE_OF_HOST, (enum hook_verdict)a, false, true, NULL),
-						    said(RULE_OF_USER, (enum hook_verdict)b, false, true, NULL) };
+			struct hook_reply all[] = { reply_of(RULE_OF_HOST, (enum hook_verdict)a, false, true, NULL),
+						    reply_of(RULE_OF_USER, (enum hook_verdict)b, false, true, NULL) };
 			struct hook_result s;
 
 			sum(all, 2, &s);
 			ck_assert_int_eq(s.verdict, a > b ? a : b);
 			ck_assert_ptr_eq(s.by, s.verdict == HOOK_SAYS_NOTHING ? NULL : a >= b ? &all[0] : &all[1]);
-			forget(all, 2);
+			free_replies(all, 2);
 		}
 }
 END_TEST
 
-START_TEST(a_workspace_and_a_failure_loosen_nothing)
+START_TEST(workspace_hooks_and_failed_hooks_allow_nothing)
 {
 	struct hook_reply all[] = {
-		said(RULE_OF_WORKSPACE, HOOK_SAYS_ALLOW, false, true, "{\"command\":\"theirs\"}"),
-		said(RULE_OF_USER, HOOK_SAYS_NOTHING, false, true, "{\"command\":\"mine\"}"),
-		said(RULE_OF_USER, HOOK_SAYS_ALLOW, true, false, "{\"command\":\"broken\"}"),
-		said(RULE_OF_USER, HOOK_SAYS_NOTHING, true, true, NULL),
+		reply_of(RULE_OF_WORKSPACE, HOOK_SAYS_ALLOW, false, true, "{\"command\":\"theirs\"}"),
+		reply_of(RULE_OF_USER, HOOK_SAYS_NOTHING, false, true, "{\"command\":\"mine\"}"),
+		reply_of(RULE_OF_USER, HOOK_SAYS_ALLOW, true, false, "{\"command\":\"broken\"}"),
+		reply_of(RULE_OF_USER, HOOK_SAYS_NOTHING, true, true, NULL),
 	};
 	struct hook_result s;
 
@@ -459,7 +460,7 @@ START_TEST(a_workspace_and_a_failure_loosen_nothing)
 	ck_assert(s.verdict == HOOK_SAYS_NOTHING && s.rewriter == &all[1]);
 	sum(all, 4, &s);
 	ck_assert(s.verdict == HOOK_SAYS_DENY && s.by == &all[3]);
-	forget(all, 4);
+	free_replies(all, 4);
 }
 END_TEST
 
@@ -474,7 +475,7 @@ struct row {
 	bool by_hook;
 };
 
-START_TEST(rules_and_hooks)
+START_TEST(hooks_can_tighten_a_rule_and_answer_for_a_mode)
 {
 	static const struct row rows[] = {
 		{ POLICY_ALLOW, false, MODE_DEFAULT, HOOK_SAYS_NOTHING, POLICY_ALLOW, false },
@@ -499,7 +500,7 @@ START_TEST(rules_and_hooks)
 		struct policy_decision d = { .answer = rows[i].rules,
 					     .source = POLICY_BY_MODE,
 					     .ruled = rows[i].ruled };
-		struct hook_reply one = said(RULE_OF_USER, rows[i].says, false, true, NULL);
+		struct hook_reply one = reply_of(RULE_OF_USER, rows[i].says, false, true, NULL);
 		buf_auto struct buf text = BUF_INIT;
 		struct hook_result s;
 
@@ -510,16 +511,16 @@ START_TEST(rules_and_hooks)
 		ck_assert(!rows[i].by_hook == !d.hook);
 		policy_decision_json(&d, &text);
 		ck_assert(!rows[i].by_hook == !strstr(text.data, "\"effect\":\"hook\""));
-		forget(&one, 1);
+		free_replies(&one, 1);
 	}
 }
 END_TEST
 
-START_TEST(what_is_deferred_no_hook_allows)
+START_TEST(a_later_hook_cannot_allow_a_deferred_decision)
 {
 	struct policy_decision d = { .answer = POLICY_ALLOW };
-	struct hook_reply later = said(RULE_OF_USER, HOOK_SAYS_DEFER, false, true, NULL),
-			  yes = said(RULE_OF_USER, HOOK_SAYS_ALLOW, false, true, NULL);
+	struct hook_reply later = reply_of(RULE_OF_USER, HOOK_SAYS_DEFER, false, true, NULL),
+			  yes = reply_of(RULE_OF_USER, HOOK_SAYS_ALLOW, false, true, NULL);
 	struct hook_result s;
 
 	sum(&later, 1, &s);
@@ -528,17 +529,19 @@ START_TEST(what_is_deferred_no_hook_allows)
 	sum(&yes, 1, &s);
 	policy_decision_hooks(&d, MODE_DEFAULT, &s);
 	ck_assert_int_eq(d.answer, POLICY_ASK);
-	forget(&later, 1);
-	forget(&yes, 1);
+	free_replies(&later, 1);
+	free_replies(&yes, 1);
 }
 END_TEST
 
 int main(void)
 {
-	return SUITE("hooks", matchers_are_names_lists_or_regular_expressions, conditions_are_generous,
-		     points_have_two_names_and_the_same_hook_runs_once, a_hook_knows_its_line_and_its_ways,
-		     a_workspace_gets_no_more_than_it_has, a_workspace_is_trusted_by_its_hash,
-		     what_is_sent_names_one_host, what_is_wrong_is_named_and_nothing_is_taken, answers,
-		     answers_bring_more_than_a_word, the_strongest_word_counts,
-		     a_workspace_and_a_failure_loosen_nothing, rules_and_hooks, what_is_deferred_no_hook_allows);
+	return SUITE("hooks", matchers_are_names_lists_or_regular_expressions,
+		     conditions_match_whatever_may_run_the_command, points_have_two_names_and_the_same_hook_runs_once,
+		     a_hook_keeps_its_line_and_options, workspace_hooks_cannot_widen_their_profile_or_environment,
+		     workspace_hooks_are_trusted_by_hash, an_http_hook_names_one_host,
+		     invalid_hooks_are_rejected_with_their_key, exit_codes_and_output_determine_the_verdict,
+		     answers_carry_input_context_and_message, the_strictest_verdict_wins,
+		     workspace_hooks_and_failed_hooks_allow_nothing, hooks_can_tighten_a_rule_and_answer_for_a_mode,
+		     a_later_hook_cannot_allow_a_deferred_decision);
 }

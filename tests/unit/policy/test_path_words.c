@@ -1,4 +1,4 @@
-/* Paths that the words of a command name, by whatever way: which rules about files see them. */
+/* Rules about files match the paths that a command's words name, directly or through options, variables and loops. */
 
 #include "policy/command_analysis.h"
 #include "policy/decision.h"
@@ -16,7 +16,7 @@ static const char rules_text[] =
 static const struct {
 	const char *line, *answer;
 } rows[] = {
-	/* tables know them */
+	/* commands that are in the tables */
 	{ "mv ~/.ssh x", "deny" },
 	{ "gzip ~/.ssh/id", "deny" },
 	{ "git add ~/.ssh/id", "deny" },
@@ -33,7 +33,7 @@ static const struct {
 	{ "sudoedit /etc/hosts", "deny" },
 	{ "sudo -e /etc/hosts", "deny" },
 	{ "touch ~/.ssh/x", "allow" },
-	/* they do not: operands */
+	/* commands that are not: operands */
 	{ "mytool ~/.ssh/id", "deny" },
 	{ "mytool ../../home/u/.ssh/id", "deny" },
 	{ "mytool .env", "deny" },
@@ -80,7 +80,7 @@ static const struct {
 };
 
 /* Edit(/etc/x) is about etc in the workspace; a rule that denies it also covers the system's directory. */
-START_TEST(the_systems_folders_are_meant)
+START_TEST(deny_rules_for_workspace_paths_cover_system_directories)
 {
 	static const char text[] = "{\"permissions\":{\"deny\":[\"Edit(/etc/**)\",\"Read(/root/.ssh)\",\"Edit(/lib/"
 				   "**)\"],\"allow\":[\"Edit(/usr/**)\",\"Bash(echo:*)\"]}}";
@@ -116,7 +116,7 @@ START_TEST(the_systems_folders_are_meant)
 }
 END_TEST
 
-START_TEST(rules_about_files_see_what_words_name)
+START_TEST(rules_about_files_match_paths_in_words)
 {
 	const struct analysis_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
 	struct policy_rules rules = RULES_INIT;
@@ -147,4 +147,8 @@ START_TEST(rules_about_files_see_what_words_name)
 }
 END_TEST
 
-int main(void) { return SUITE("named", rules_about_files_see_what_words_name, the_systems_folders_are_meant); }
+int main(void)
+{
+	return SUITE("named", rules_about_files_match_paths_in_words,
+		     deny_rules_for_workspace_paths_cover_system_directories);
+}

@@ -73,7 +73,7 @@ START_TEST(the_first_file_wins)
 }
 END_TEST
 
-START_TEST(an_unknown_name_lists_the_others)
+START_TEST(an_unknown_profile_error_lists_the_known_ones)
 {
 	struct policy_profiles s = { 0 };
 	struct profile p;
@@ -101,7 +101,7 @@ static void bad(const char *text, const char *words)
 	policy_profiles_done(&s);
 }
 
-START_TEST(what_is_wrong_is_named)
+START_TEST(errors_name_line_and_key)
 {
 	bad("{\n\"profiles\": {\n\"a\": {}, \n\"b\": {\"pids\": \"many\"}}}", "line 4: profiles.b.pids: ");
 	bad("{\n \"profiles\": [", "line 2");
@@ -131,8 +131,9 @@ START_TEST(what_is_wrong_is_named)
 }
 END_TEST
 
-/* sandbox.network: denied ones for all, allowed ones for the default profile and for those that have a list. */
-START_TEST(domains_are_for_every_profile)
+/* Denied domains in sandbox.network apply to all profiles, allowed ones to the default profile and to those with a
+ * list. */
+START_TEST(domains_of_the_file_apply_to_its_profiles)
 {
 	static const char text[] =
 		"{\"sandbox\":{\"network\":{\"allowedDomains\":[\"*.example.com\"],\"deniedDomains\":[\"x.example."
@@ -161,13 +162,13 @@ START_TEST(domains_are_for_every_profile)
 }
 END_TEST
 
-START_TEST(sections_that_nobody_acts_on_show)
+START_TEST(sections_without_effect_are_marked_partial)
 {
 	struct policy_profiles s = { 0 };
 
 	take(&s, "{\"permissions\":{\"defaultMode\":\"default\",\"deny\":[]},\"hooks\":{}}");
 	ck_assert(!s.partial);
-	take(&s, "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"]}}"); /* rules are acted on */
+	take(&s, "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"]}}"); /* rules take effect */
 	ck_assert(!s.partial);
 	take(&s, "{\"hooks\":{\"PreToolUse\":[]}}"); /* and so are hooks */
 	ck_assert(!s.partial);
@@ -179,6 +180,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("profiles", a_profile_extends_another, the_first_file_wins, an_unknown_name_lists_the_others,
-		     what_is_wrong_is_named, domains_are_for_every_profile, sections_that_nobody_acts_on_show);
+	return SUITE("profiles", a_profile_extends_another, the_first_file_wins,
+		     an_unknown_profile_error_lists_the_known_ones, errors_name_line_and_key,
+		     domains_of_the_file_apply_to_its_profiles, sections_without_effect_are_marked_partial);
 }

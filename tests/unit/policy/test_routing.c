@@ -1,4 +1,4 @@
-/* Which model is chosen, and why the others were not. */
+/* Model routing: the chosen model, and why each other one was excluded. */
 
 #include "tests/unit/suite.h"
 
@@ -45,7 +45,7 @@ static const char *chosen(const struct routing_request *r, struct routing_outcom
 	return o->fitting ? o->candidate[0].model->model : NULL;
 }
 
-static enum routing_exclusion why(const struct routing_outcome *o, const char *model)
+static enum routing_exclusion exclusion_of(const struct routing_outcome *o, const char *model)
 {
 	for (size_t i = 0; i < o->count; i++)
 		if (strcmp(o->candidate[i].model->model, model) == 0)
@@ -56,7 +56,7 @@ static enum routing_exclusion why(const struct routing_outcome *o, const char *m
 
 static const struct routing_request any = { .latency = LATENCY_COUNT, .budget_class = BUDGET_HIGH };
 
-START_TEST(the_policys_order_is_the_preference)
+START_TEST(models_are_preferred_in_the_order_of_the_policy)
 {
 	struct routing_outcome o;
 
@@ -64,11 +64,11 @@ START_TEST(the_policys_order_is_the_preference)
 	ck_assert_str_eq(chosen(&any, &o), "big");
 	ck_assert_int_eq(o.mode, ROUTING_RANKED);
 	ck_assert_uint_eq(o.fitting, 3);
-	ck_assert_int_eq(why(&o, "old"), ROUTING_DISABLED);
+	ck_assert_int_eq(exclusion_of(&o, "old"), ROUTING_DISABLED);
 }
 END_TEST
 
-START_TEST(needs_leave_out_and_one_that_is_left_is_single)
+START_TEST(missing_capabilities_and_budget_exclude_models)
 {
 	const char *const vision[] = { "vision" };
 	struct routing_request r = any;
@@ -79,16 +79,16 @@ START_TEST(needs_leave_out_and_one_that_is_left_is_single)
 	r.ncapability = 1;
 	ck_assert_str_eq(chosen(&r, &o), "big");
 	ck_assert_int_eq(o.mode, ROUTING_SINGLE);
-	ck_assert_int_eq(why(&o, "small"), ROUTING_CAPABILITY_MISSING);
+	ck_assert_int_eq(exclusion_of(&o, "small"), ROUTING_CAPABILITY_MISSING);
 	r.budget_class = BUDGET_STANDARD;
 	ck_assert_ptr_null(chosen(&r, &o));
 	ck_assert_int_eq(o.mode, ROUTING_NOT_POSSIBLE);
-	ck_assert_int_eq(why(&o, "big"), ROUTING_TOO_DEAR);
+	ck_assert_int_eq(exclusion_of(&o, "big"), ROUTING_TOO_DEAR);
 	ck_assert(o.requires_override);
 }
 END_TEST
 
-START_TEST(a_request_ranks_first_or_is_all)
+START_TEST(a_requested_model_comes_first_and_without_fallback_is_the_only_one)
 {
 	struct routing_request r = any;
 	struct routing_outcome o;
@@ -102,12 +102,12 @@ START_TEST(a_request_ranks_first_or_is_all)
 	ck_assert_str_eq(chosen(&r, &o), "big");
 	r.fallback = FALLBACK_NONE;
 	ck_assert_ptr_null(chosen(&r, &o));
-	ck_assert_int_eq(why(&o, "big"), ROUTING_NOT_REQUESTED);
-	ck_assert_int_eq(why(&o, "free"), ROUTING_RATE_LIMITED);
+	ck_assert_int_eq(exclusion_of(&o, "big"), ROUTING_NOT_REQUESTED);
+	ck_assert_int_eq(exclusion_of(&o, "free"), ROUTING_RATE_LIMITED);
 }
 END_TEST
 
-START_TEST(speed_and_price_rank)
+START_TEST(models_are_ranked_by_latency_and_price)
 {
 	struct routing_request r = any;
 	struct routing_outcome o;
@@ -121,11 +121,11 @@ START_TEST(speed_and_price_rank)
 	ck_assert_str_eq(chosen(&r, &o), "small");
 	r.input_tokens = 5000;
 	(void)chosen(&r, &o);
-	ck_assert_int_eq(why(&o, "big"), ROUTING_CONTEXT_TOO_SMALL);
+	ck_assert_int_eq(exclusion_of(&o, "big"), ROUTING_CONTEXT_TOO_SMALL);
 }
 END_TEST
 
-START_TEST(what_failed_is_not_tried_again)
+START_TEST(a_failed_model_is_not_chosen_again)
 {
 	struct routing_request r = any;
 	struct routing_outcome o;
@@ -135,7 +135,7 @@ START_TEST(what_failed_is_not_tried_again)
 	r.failed_model = "big";
 	ck_assert_str_eq(chosen(&r, &o), "small");
 	ck_assert_int_eq(o.mode, ROUTING_FALLBACK);
-	ck_assert_int_eq(why(&o, "big"), ROUTING_FAILED_BEFORE);
+	ck_assert_int_eq(exclusion_of(&o, "big"), ROUTING_FAILED_BEFORE);
 }
 END_TEST
 
@@ -153,7 +153,7 @@ START_TEST(prices_are_exact_and_rounded_up)
 }
 END_TEST
 
-START_TEST(cache_writes_and_tiers_have_prices_of_their_own)
+START_TEST(cache_writes_and_tiers_have_their_own_prices)
 {
 	static const char text[] =
 		"{\"models\":[{\"provider\":\"c\",\"model\":\"m\",\"price\":{\"inputPerMTok\":4,\"outputPerMTok\":20,"
@@ -168,13 +168,13 @@ START_TEST(cache_writes_and_tiers_have_prices_of_their_own)
 	ck_assert_uint_eq(price(m, .input = 100000, .output = 1000, .cached = 40000, .cache_write = 40000,
 				.cache_write_1h = 10000),
 			  16000 + 150000 + 80000 + 80000 + 20000);
-	/* One token more than the tier's limit: everything costs more. What the tier does not give costs what input
-	 * does. */
+	/* One token more than the tier's limit: everything costs more. A price that the tier does not list is that of
+	 * input. */
 	ck_assert_uint_eq(price(m, .input = 200000), 800000);
 	ck_assert_uint_eq(price(m, .input = 200001, .cached = 200001, .output = 100), 1600008 + 3000);
-	/* Parts that are more than the whole. */
+	/* Cached and written tokens exceed the input. */
 	ck_assert_uint_eq(price(m, .input = 10, .cached = 5, .cache_write = 100), 27);
-	/* The dearest way in which 1,000 tokens can be counted is a write to the cache. */
+	/* The highest price of 1,000 tokens is that of a cache write. */
 	ck_assert_uint_eq(model_price_bound(&m->price, 1000, 100), 5000 + 2000);
 	ck_assert_uint_eq(model_price_output(&m->price, 1000, 7000), 100);
 	ck_assert_uint_eq(model_price_output(&m->price, 1000, 5000), 0);
@@ -201,7 +201,7 @@ START_TEST(known_models_have_a_price_also_in_dated_versions)
 }
 END_TEST
 
-START_TEST(mistakes_are_named)
+START_TEST(errors_name_the_field)
 {
 	static const struct {
 		const char *text, *field;
@@ -237,8 +237,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("routing", the_policys_order_is_the_preference, needs_leave_out_and_one_that_is_left_is_single,
-		     a_request_ranks_first_or_is_all, speed_and_price_rank, what_failed_is_not_tried_again,
-		     prices_are_exact_and_rounded_up, cache_writes_and_tiers_have_prices_of_their_own,
-		     known_models_have_a_price_also_in_dated_versions, mistakes_are_named);
+	return SUITE("routing", models_are_preferred_in_the_order_of_the_policy,
+		     missing_capabilities_and_budget_exclude_models,
+		     a_requested_model_comes_first_and_without_fallback_is_the_only_one,
+		     models_are_ranked_by_latency_and_price, a_failed_model_is_not_chosen_again,
+		     prices_are_exact_and_rounded_up, cache_writes_and_tiers_have_their_own_prices,
+		     known_models_have_a_price_also_in_dated_versions, errors_name_the_field);
 }

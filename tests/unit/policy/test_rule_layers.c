@@ -1,5 +1,5 @@
-/* Where rules come from: files of host, user and workspace, and a session; which of them may do what, and what is told
- * of each. */
+/* Layers of rules (the files of host, user and workspace, and a session): what each may do, and how its rules are
+ * cited. */
 
 #include "tests/unit/policy/rules_rig.h"
 
@@ -23,7 +23,7 @@ START_TEST(a_workspace_may_only_tighten)
 }
 END_TEST
 
-START_TEST(rules_know_their_line)
+START_TEST(a_decision_cites_the_line_of_its_rule)
 {
 	struct policy_rules s = RULES_INIT;
 	struct policy_decision d;
@@ -45,7 +45,7 @@ START_TEST(rules_know_their_line)
 }
 END_TEST
 
-START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
+START_TEST(invalid_files_are_rejected_with_file_line_and_key)
 {
 	static const struct {
 		const char *text, *says;
@@ -102,7 +102,7 @@ START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
 }
 END_TEST
 
-START_TEST(keys_that_mean_nothing_are_noted)
+START_TEST(ignored_keys_are_noted)
 {
 	struct policy_rules s = RULES_INIT;
 
@@ -116,12 +116,12 @@ START_TEST(keys_that_mean_nothing_are_noted)
 }
 END_TEST
 
-START_TEST(the_rules_of_a_session_are_the_lowest_layer)
+START_TEST(session_rules_are_the_lowest_layer)
 {
 	static const struct {
 		const char *files, *session, *line, *answer, *by; /* the layer of the first rule, or NULL */
 	} rows[] = {
-		/* Deny over ask over allow, whosever it is. */
+		/* Deny over ask over allow, in whichever layer. */
 		{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "{\"deny\":[\"Bash(make:*)\"]}", "make", "deny",
 		  "session" },
 		{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "{\"ask\":[\"Bash(make all)\"]}", "make all",
@@ -148,11 +148,11 @@ START_TEST(the_rules_of_a_session_are_the_lowest_layer)
 		{ "{}", "{\"prefixRules\":[{\"pattern\":[\"make\"]}]}", "make all", "allow", "session" },
 		{ "{}", "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git push",
 		  "deny", "session" },
-		/* What may be meant, and what cannot be seen. */
+		/* Words that may match, and unknown commands. */
 		{ "{}", "{\"deny\":[\"Bash(git push:*)\"]}", "git $X", "ask", "session" },
 		{ "{\"permissions\":{\"allow\":[\"Bash\"]}}", "{\"deny\":[\"Bash(git push:*)\"]}", "eval \"$X\"", "ask",
 		  NULL },
-		/* A file can say that sessions only tighten. */
+		/* A file can restrict sessions to rules that tighten. */
 		{ "{\"permissions\":{\"sessionAllow\":false}}", "{\"allow\":[\"Bash(make:*)\",\"Edit\"]}", "make",
 		  "ask", NULL },
 		{ "{\"permissions\":{\"sessionAllow\":false}}", "{\"allow\":[\"Bash\"],\"deny\":[\"Bash(make:*)\"]}",
@@ -180,7 +180,7 @@ START_TEST(the_rules_of_a_session_are_the_lowest_layer)
 }
 END_TEST
 
-START_TEST(rules_of_a_session_know_their_number)
+START_TEST(session_rules_are_cited_by_number)
 {
 	static const struct {
 		const char *line, *list, *where;
@@ -218,7 +218,7 @@ START_TEST(rules_of_a_session_know_their_number)
 }
 END_TEST
 
-START_TEST(bad_rules_of_a_session_are_named)
+START_TEST(invalid_session_rules_are_rejected_with_their_field)
 {
 	static const struct {
 		const char *text, *field, *says;
@@ -257,8 +257,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("rule_layers", a_workspace_may_only_tighten, rules_know_their_line,
-		     bad_files_are_refused_with_file_line_and_key_and_change_nothing, keys_that_mean_nothing_are_noted,
-		     the_rules_of_a_session_are_the_lowest_layer, rules_of_a_session_know_their_number,
-		     bad_rules_of_a_session_are_named);
+	return SUITE("rule_layers", a_workspace_may_only_tighten, a_decision_cites_the_line_of_its_rule,
+		     invalid_files_are_rejected_with_file_line_and_key, ignored_keys_are_noted,
+		     session_rules_are_the_lowest_layer, session_rules_are_cited_by_number,
+		     invalid_session_rules_are_rejected_with_their_field);
 }

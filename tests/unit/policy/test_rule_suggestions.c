@@ -1,4 +1,4 @@
-/* Answers that last: the rules they become, and how these get into a file. */
+/* Rules that make an approval permanent: which ones are suggested, and how they are added to a policy file. */
 
 #include "policy/decision.h"
 #include "policy/policy_edit.h"
@@ -14,7 +14,7 @@ static const struct {
 	const char *policy; /* or NULL */
 	const char *line;
 	int mode;
-	const char *allow; /* rules, one a line; NULL = there are none */
+	const char *allow; /* rules, one a line; NULL: none can cover the command */
 	const char *deny;
 } commands[] = {
 	{ NULL, "npm test", MODE_UNTRUSTED, "Bash(npm test)\n", "Bash(npm test)\n" },
@@ -73,7 +73,7 @@ static char *lines(const struct rule_suggestions *l)
 	return l->count ? buf_take(&out) : NULL;
 }
 
-/* The file with these rules lets exactly this pass; without any one of them it does not. */
+/* A file with these rules allows the request; without any one of them it does not. */
 static void check_minimal(size_t i, const struct policy_request *r, const struct rule_suggestions *l)
 {
 	for (size_t without = 0; without <= l->count; without++) {
@@ -108,7 +108,7 @@ static void check_minimal(size_t i, const struct policy_request *r, const struct
 	}
 }
 
-START_TEST(test_commands)
+START_TEST(test_suggestions_for_commands_are_minimal)
 {
 	for (size_t i = 0; i < countof(commands); i++) {
 		const struct analysis_options o = { .cwd = "/w", .workspace = "/w", .home = "/h" };
@@ -145,7 +145,7 @@ START_TEST(test_commands)
 }
 END_TEST
 
-START_TEST(test_tools)
+START_TEST(test_suggestions_for_tools)
 {
 	static const struct {
 		const char *tool, *path, *host, *rule;
@@ -188,7 +188,7 @@ START_TEST(test_tools)
 }
 END_TEST
 
-/* ---- the text ---- */
+/* ---- edits of the file ---- */
 
 static const struct {
 	const char *before, *after;
@@ -209,14 +209,14 @@ static const struct {
 	  "{\n \"permissions\": {\n  \"allow\": [\n   \"Bash(x)\",\n   \"Bash(y)\",\n   \"Bash(a \\\"b\\\")\"\n  ]\n "
 	  "}\n}\n",
 	  6 },
-	/* It is there. */
+	/* The rule is already there. */
 	{ "{\"permissions\":{\n\"allow\":[\"Bash(a \\\"b\\\")\"]}}",
 	  "{\"permissions\":{\n\"allow\":[\"Bash(a \\\"b\\\")\"]}}", 2 },
 	{ "{\"permissions\":{\"allow\":[\"Bash(]\\\"[)\"]}}",
 	  "{\"permissions\":{\"allow\":[\"Bash(]\\\"[)\", \"Bash(a \\\"b\\\")\"]}}", 1 },
 };
 
-START_TEST(test_edits)
+START_TEST(test_a_rule_is_added_once_and_the_rest_of_the_file_stays)
 {
 	static const char *const rule = "Bash(a \"b\")";
 
@@ -237,7 +237,7 @@ START_TEST(test_edits)
 }
 END_TEST
 
-START_TEST(test_edits_of_bad_files)
+START_TEST(test_invalid_files_are_not_edited)
 {
 	static const char *const bad[] = { "{",
 					   "[]",
@@ -257,7 +257,7 @@ START_TEST(test_edits_of_bad_files)
 		ck_assert_uint_eq(out.len, 0);
 		ck_assert_uint_eq(line, 77);
 	}
-	/* is read as a policy file, but is no JSON text */
+	/* accepted as a policy file, but not valid JSON */
 	static const char nul[] = "{ \"a\" : [ { \"b\" : 1\0} ] }";
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -268,4 +268,8 @@ START_TEST(test_edits_of_bad_files)
 }
 END_TEST
 
-int main(void) { return SUITE("lasting", test_commands, test_tools, test_edits, test_edits_of_bad_files); }
+int main(void)
+{
+	return SUITE("rule_suggestions", test_suggestions_for_commands_are_minimal, test_suggestions_for_tools,
+		     test_a_rule_is_added_once_and_the_rest_of_the_file_stays, test_invalid_files_are_not_edited);
+}

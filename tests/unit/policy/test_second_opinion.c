@@ -22,7 +22,7 @@
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* "F path" and a line for each command, as second_opinion.js writes them. */
-static void our_opinion(const char *path, bool bash, struct buf *out)
+static void list_our_commands(const char *path, bool bash, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct shell_script s;
@@ -52,16 +52,16 @@ struct tally {
 	unsigned same, different, refused;
 };
 
-/* One script's part of the other's answer: up to the next "F /". */
+/* Compares one script's part of the other parser's output, which ends before the next "F /". */
 static void compare(const char *path, bool bash, const char *theirs, size_t len, struct tally *t)
 {
 	buf_auto struct buf ours = BUF_INIT;
 
 	if (len > 2 && strncmp(theirs, "E ", 2) == 0) {
-		t->refused++; /* it does not know everything that the shells do */
+		t->refused++; /* it does not support everything that the shells do */
 		return;
 	}
-	our_opinion(path, bash, &ours);
+	list_our_commands(path, bash, &ours);
 	if (ours.len == len && memcmp(buf_cstr(&ours), theirs, len) == 0) {
 		t->same++;
 		return;
@@ -115,7 +115,7 @@ START_TEST(another_parser_finds_the_same_commands)
 	scripts_find(&s);
 	batch(&s, false, &t);
 	batch(&s, true, &t);
-	fprintf(stderr, "%u scripts with the same commands, %u that the other parser refuses\n", t.same, t.refused);
+	fprintf(stderr, "%u scripts with the same commands, %u that the other parser rejects\n", t.same, t.refused);
 	ck_assert_uint_eq(t.different, 0);
 	ck_assert_uint_ge(t.same, 50);
 	ck_assert_uint_le(t.refused * 20, t.same);

@@ -20,7 +20,7 @@ static int parses(const char *text, size_t len, enum shell_dialect dialect)
 }
 
 /* bash -n reports some errors only on stderr. */
-static int shell_likes(const char *shell, const char *text)
+static int shell_accepts(const char *shell, const char *text)
 {
 	const char *const argv[] = { shell, "-n", "-c", text, NULL };
 	buf_auto struct buf said = BUF_INIT;
@@ -38,7 +38,7 @@ struct agreement {
 static void agree(struct agreement *a, const char *shell, enum shell_dialect dialect, const char *text,
 		  const char *where)
 {
-	int theirs = shell_likes(shell, text), ours = parses(text, strlen(text), dialect);
+	int theirs = shell_accepts(shell, text), ours = parses(text, strlen(text), dialect);
 
 	a->checked++;
 	if (ours != theirs) {
@@ -50,14 +50,14 @@ static void agree(struct agreement *a, const char *shell, enum shell_dialect dia
 
 static void corpus_line(void *ctx, const struct corpus_case *c)
 {
-	/* Mistakes in backquotes and here-documents bash only notices when it gets there. */
+	/* bash finds errors in backquotes and here-documents only when it executes them. */
 	if (strstr(buf_cstr(&c->expected), "? syntax") &&
 	    (strchr(buf_cstr(&c->line), '`') || strstr(buf_cstr(&c->line), "<<")))
 		return;
 	agree(ctx, "bash", SHELL_BASH, buf_cstr(&c->line), c->file);
 }
 
-START_TEST(bash_agrees_about_the_corpus)
+START_TEST(the_parser_accepts_what_bash_accepts_in_the_corpus)
 {
 	struct agreement a = { 0 };
 
@@ -80,7 +80,7 @@ static void unescape(char *s)
 	*out = '\0';
 }
 
-START_TEST(shells_agree_about_corners_of_the_grammar)
+START_TEST(the_parser_accepts_what_bash_and_dash_accept_in_the_grammar_list)
 {
 	FILE *f = fopen("tests/unit/policy/corpus/grammar.list", "r");
 	struct agreement a = { 0 };
@@ -130,7 +130,7 @@ static void words_line(void *ctx, const struct corpus_case *c)
 	bool known = false;
 
 	if (c->line.len && c->line.data[c->line.len - 1] == '\\')
-		return; /* a word to bash or not, depending on what stands before */
+		return; /* whether bash treats it as a word depends on the text before it */
 	(void)shell_parse(buf_cstr(&c->line), c->line.len, SHELL_BASH, &s);
 	for (size_t i = 0; i < s.count; i++)
 		known |= s.command[i].nwords && s.command[i].word[0].value &&
@@ -159,7 +159,7 @@ static void words_line(void *ctx, const struct corpus_case *c)
 	shell_script_done(&s);
 }
 
-START_TEST(bash_makes_the_same_of_words)
+START_TEST(words_expand_as_in_bash)
 {
 	struct agreement a = { 0 };
 
@@ -169,7 +169,7 @@ START_TEST(bash_makes_the_same_of_words)
 }
 END_TEST
 
-/* ---- nothing runs that was not seen ---- */
+/* ---- every command that runs is found ---- */
 
 static uint32_t rnd(uint32_t *state)
 {
@@ -177,7 +177,7 @@ static uint32_t rnd(uint32_t *state)
 	return *state >> 10;
 }
 
-/* Commands among the pieces of everything else. */
+/* Commands among random pieces of shell syntax. */
 static void random_line(uint32_t *state, struct buf *out)
 {
 	static const char *const pieces[] = {
@@ -205,7 +205,7 @@ static void random_line(uint32_t *state, struct buf *out)
 	}
 }
 
-/* One record of words against one command of ours, whose unknown words stand for any number of words. */
+/* Whether a record of words matches a command of ours; an unknown word stands for any number of words. */
 static bool covers(const struct command_simple *c, size_t i, const char *words, const char *end)
 {
 	if (i == c->argc)
@@ -224,7 +224,7 @@ static bool covers(const struct command_simple *c, size_t i, const char *words, 
 	}
 }
 
-static bool is_seen(const struct command_facts *f, const char *words, const char *end)
+static bool is_found(const struct command_facts *f, const char *words, const char *end)
 {
 	for (size_t i = 0; i < f->ncommands; i++)
 		if (f->command[i].name && strcmp(f->command[i].name, "echo") == 0 &&
@@ -233,7 +233,7 @@ static bool is_seen(const struct command_facts *f, const char *words, const char
 	return false;
 }
 
-START_TEST(shells_run_nothing_that_was_not_seen)
+START_TEST(every_command_that_a_shell_runs_is_found)
 {
 	static const struct analysis_options o = { .cwd = "/w/proj" };
 	static const char *const shells[] = { "bash", "dash" };
@@ -261,7 +261,7 @@ START_TEST(shells_run_nothing_that_was_not_seen)
 				     stop++)
 					;
 				ran++;
-				if (is_seen(&f, at, stop))
+				if (is_found(&f, at, stop))
 					continue;
 				fprintf(stderr, "%s ran echo %s, which is not listed for: %s\n", shells[i], at,
 					line.data);
@@ -274,9 +274,9 @@ START_TEST(shells_run_nothing_that_was_not_seen)
 }
 END_TEST
 
-/* ---- what the shells cannot tell ---- */
+/* ---- properties that cannot be compared with a shell ---- */
 
-START_TEST(context_and_pipelines)
+START_TEST(commands_have_their_context)
 {
 	static const char text[] = "a | (b; c) &\nif d; then e $(f); fi\ng() { h; }";
 	static const struct {
@@ -307,7 +307,7 @@ START_TEST(context_and_pipelines)
 }
 END_TEST
 
-START_TEST(redirections_and_assignments)
+START_TEST(redirections_and_assignments_are_parsed)
 {
 	static const char text[] = "A=1 B+='x y' cmd <in 2>>log >&2 {fd}>o <<E <<<w\nbody\nE\n";
 	static const struct {
@@ -337,7 +337,7 @@ START_TEST(redirections_and_assignments)
 }
 END_TEST
 
-START_TEST(the_dialects_differ_where_the_shells_do)
+START_TEST(dialects_differ_where_the_shells_do)
 {
 	struct shell_script s;
 
@@ -355,7 +355,7 @@ START_TEST(the_dialects_differ_where_the_shells_do)
 }
 END_TEST
 
-static void refuses(const char *piece, size_t times, const char *message)
+static void check_rejected(const char *piece, size_t times, const char *message)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct shell_script s;
@@ -367,18 +367,18 @@ static void refuses(const char *piece, size_t times, const char *message)
 	shell_script_done(&s);
 }
 
-START_TEST(limits_are_said)
+START_TEST(texts_beyond_the_limits_are_rejected)
 {
-	refuses("(", 1000, "nested too deeply");
-	refuses("$(", 1000, "nested too deeply");
-	refuses("${x:-", 1000, "nested too deeply");
-	refuses("{ ", 1000, "nested too deeply");
-	refuses("a;", SHELL_COMMANDS_MAX + 1, "too many commands");
-	refuses("a b c d e f g h ", (SHELL_TEXT_MAX >> 4) + 1, "too long");
+	check_rejected("(", 1000, "nested too deeply");
+	check_rejected("$(", 1000, "nested too deeply");
+	check_rejected("${x:-", 1000, "nested too deeply");
+	check_rejected("{ ", 1000, "nested too deeply");
+	check_rejected("a;", SHELL_COMMANDS_MAX + 1, "too many commands");
+	check_rejected("a b c d e f g h ", (SHELL_TEXT_MAX >> 4) + 1, "too long");
 }
 END_TEST
 
-START_TEST(a_mistake_keeps_what_came_before)
+START_TEST(commands_before_a_syntax_error_are_kept)
 {
 	static const char text[] = "rm x\necho 'a' )\nls";
 	struct shell_script s;
@@ -395,8 +395,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("shell", bash_agrees_about_the_corpus, shells_agree_about_corners_of_the_grammar,
-		     bash_makes_the_same_of_words, shells_run_nothing_that_was_not_seen, context_and_pipelines,
-		     redirections_and_assignments, the_dialects_differ_where_the_shells_do, limits_are_said,
-		     a_mistake_keeps_what_came_before);
+	return SUITE("shell", the_parser_accepts_what_bash_accepts_in_the_corpus,
+		     the_parser_accepts_what_bash_and_dash_accept_in_the_grammar_list, words_expand_as_in_bash,
+		     every_command_that_a_shell_runs_is_found, commands_have_their_context,
+		     redirections_and_assignments_are_parsed, dialects_differ_where_the_shells_do,
+		     texts_beyond_the_limits_are_rejected, commands_before_a_syntax_error_are_kept);
 }

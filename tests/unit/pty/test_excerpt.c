@@ -12,12 +12,12 @@ static void fill(struct excerpt *x, const char *bytes, size_t n)
 	buf_append(&x->last, bytes + n - x->tail, x->tail);
 }
 
-START_TEST(budgets_are_shared)
+START_TEST(the_budget_is_shared_between_streams)
 {
 	struct excerpt x[3] = { { .total = 1000 }, { .from = 5, .total = 10 }, { .total = 1000 } };
 
 	excerpt_plan(x, 3, 205);
-	ck_assert_uint_eq(x[1].head, 5); /* the short one whole */
+	ck_assert_uint_eq(x[1].head, 5); /* the short one is shown whole */
 	ck_assert_uint_eq(x[1].tail, 0);
 	ck_assert_uint_eq(x[0].head + x[0].tail, 100);
 	ck_assert_uint_eq(x[2].head + x[2].tail, 100);
@@ -33,7 +33,7 @@ START_TEST(budgets_are_shared)
 }
 END_TEST
 
-START_TEST(ends_and_what_lies_between)
+START_TEST(both_ends_are_shown_and_the_rest_is_counted)
 {
 	struct excerpt x = { .total = 1000 };
 	char bytes[1000];
@@ -50,8 +50,8 @@ START_TEST(ends_and_what_lies_between)
 }
 END_TEST
 
-/* Wherever it is cut, no half character is shown. */
-START_TEST(whole_characters)
+/* For every budget. */
+START_TEST(characters_are_never_cut)
 {
 	const char *text = "é€𝄞é€𝄞é€𝄞é€𝄞é€𝄞é€𝄞";
 
@@ -63,7 +63,7 @@ START_TEST(whole_characters)
 		fill(&x, text, strlen(text));
 		excerpt_text(&x, &out);
 		ck_assert_msg(!strstr(out.data, "\\x"), "budget %zu: %s", budget, out.data);
-		/* What is shown and what is counted as left out are all of it. */
+		/* Shown and omitted bytes add up to the total. */
 		uint64_t omitted = excerpt_omitted(&x);
 		const char *note = strstr(out.data, "[…"), *begin = strchr(note, '\n') + 1;
 		size_t before = (size_t)(note - out.data);
@@ -74,8 +74,8 @@ START_TEST(whole_characters)
 }
 END_TEST
 
-/* A character of which the rest is still to be printed comes whole with the next excerpt. */
-START_TEST(half_a_character_waits)
+/* The rest of the character has not been printed yet. */
+START_TEST(an_incomplete_character_is_kept_for_the_next_excerpt)
 {
 	static const char bytes[] = "a\xe2\x82\xac"
 				    "b";
@@ -96,7 +96,7 @@ START_TEST(half_a_character_waits)
 	ck_assert_str_eq(out.data, "€b");
 	ck_assert_uint_eq(excerpt_end(&y), 5);
 	excerpt_plan(&binary, 1, 100);
-	fill(&binary, "\xe2\x82", 2); /* and if nothing comes, it is shown as what it is */
+	fill(&binary, "\xe2\x82", 2); /* without a rest it is shown escaped */
 	buf_reset(&out);
 	excerpt_text(&binary, &out);
 	ck_assert_str_eq(out.data, "\\xe2\\x82");
@@ -106,7 +106,7 @@ START_TEST(half_a_character_waits)
 }
 END_TEST
 
-START_TEST(what_is_no_text)
+START_TEST(binary_output_is_reported_and_not_shown_whole)
 {
 	static const struct {
 		const char *repeated;
@@ -139,7 +139,7 @@ START_TEST(what_is_no_text)
 }
 END_TEST
 
-START_TEST(last_line)
+START_TEST(the_last_line_is_the_last_nonblank_one_without_sequences)
 {
 	static const struct {
 		const char *bytes, *line;
@@ -164,6 +164,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("excerpt", budgets_are_shared, ends_and_what_lies_between, whole_characters,
-		     half_a_character_waits, what_is_no_text, last_line);
+	return SUITE("excerpt", the_budget_is_shared_between_streams, both_ends_are_shown_and_the_rest_is_counted,
+		     characters_are_never_cut, an_incomplete_character_is_kept_for_the_next_excerpt,
+		     binary_output_is_reported_and_not_shown_whole,
+		     the_last_line_is_the_last_nonblank_one_without_sequences);
 }

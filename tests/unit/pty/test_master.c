@@ -35,14 +35,14 @@ static void terminal_close(struct terminal *t)
 		fd_close(all[i]);
 }
 
-static void readable(int fd)
+static void wait_readable(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	ck_assert_int_eq(poll(&p, 1, 60000), 1);
 }
 
-START_TEST(what_is_printed_moves_into_the_pipe_until_the_last_one_closes)
+START_TEST(output_moves_to_the_pipe_until_the_last_slave_closes)
 {
 	struct terminal t = terminal_open();
 	char got[64] = "";
@@ -50,11 +50,11 @@ START_TEST(what_is_printed_moves_into_the_pipe_until_the_last_one_closes)
 	ck_assert_int_eq(master_move(t.master, t.pipe[1]), -1);
 	ck_assert_int_eq(errno, EAGAIN);
 	ck_assert_int_eq(write(t.slave, "one\n", 4), 4);
-	readable(t.master);
+	wait_readable(t.master);
 	ck_assert_int_eq(master_move(t.master, t.pipe[1]), 5);
 	ck_assert_int_eq(write(t.slave, "two\n", 4), 4);
 	fd_close(&t.slave);
-	readable(t.master);
+	wait_readable(t.master);
 	ck_assert_int_eq(master_move(t.master, t.pipe[1]), 5);
 	ck_assert_int_eq(master_move(t.master, t.pipe[1]), 0);
 	ck_assert_int_eq(read(t.pipe[0], got, sizeof got), 10);
@@ -64,7 +64,7 @@ START_TEST(what_is_printed_moves_into_the_pipe_until_the_last_one_closes)
 }
 END_TEST
 
-/* A full pipe is no end: nothing is taken from the terminal then. */
+/* A full pipe is not the end of output: the bytes stay in the terminal. */
 START_TEST(a_full_pipe_loses_nothing)
 {
 	struct terminal t = terminal_open();
@@ -76,7 +76,7 @@ START_TEST(a_full_pipe_loses_nothing)
 	while ((n = write(t.pipe[1], fill, sizeof fill)) > 0)
 		full += (size_t)n;
 	ck_assert_int_eq(write(t.slave, "kept", 4), 4);
-	readable(t.master);
+	wait_readable(t.master);
 	ck_assert_int_eq(master_move(t.master, t.pipe[1]), -1);
 	ck_assert_int_eq(errno, EAGAIN);
 	for (size_t got = 0; got < full; got += (size_t)n)
@@ -88,7 +88,7 @@ START_TEST(a_full_pipe_loses_nothing)
 }
 END_TEST
 
-START_TEST(the_size_and_the_line_are_the_slaves)
+START_TEST(size_and_line_settings_are_those_of_the_slave)
 {
 	struct terminal t = terminal_open();
 	struct master_line line;
@@ -111,7 +111,7 @@ START_TEST(the_size_and_the_line_are_the_slaves)
 }
 END_TEST
 
-START_TEST(input_that_nobody_reads_is_not_taken_for_ever)
+START_TEST(unread_input_is_accepted_up_to_a_limit)
 {
 	struct terminal t = terminal_open();
 	struct termios modes;
@@ -134,7 +134,7 @@ START_TEST(input_that_nobody_reads_is_not_taken_for_ever)
 }
 END_TEST
 
-START_TEST(only_a_master_is_one)
+START_TEST(only_a_master_is_recognized)
 {
 	struct terminal t = terminal_open();
 
@@ -147,7 +147,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("master", what_is_printed_moves_into_the_pipe_until_the_last_one_closes, a_full_pipe_loses_nothing,
-		     the_size_and_the_line_are_the_slaves, input_that_nobody_reads_is_not_taken_for_ever,
-		     only_a_master_is_one);
+	return SUITE("master", output_moves_to_the_pipe_until_the_last_slave_closes, a_full_pipe_loses_nothing,
+		     size_and_line_settings_are_those_of_the_slave, unread_input_is_accepted_up_to_a_limit,
+		     only_a_master_is_recognized);
 }

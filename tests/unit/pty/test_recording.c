@@ -1,4 +1,4 @@
-/* Recordings: written ones follow the format, and those of other programs can be played. */
+/* Recordings: those written follow the format, and those of other programs can be played. */
 
 #include "pty/recording.h"
 #include "runtime/base/err.h"
@@ -7,7 +7,7 @@
 
 static const struct recording_header plain = { .cols = 80, .rows = 24 };
 
-START_TEST(header)
+START_TEST(headers_are_written_and_read_back)
 {
 	const struct recording_header h = {
 		.cols = 100,
@@ -36,7 +36,7 @@ START_TEST(header)
 }
 END_TEST
 
-START_TEST(events)
+START_TEST(events_are_written_with_relative_times)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct recording r;
@@ -45,7 +45,7 @@ START_TEST(events)
 	buf_reset(&out);
 	recording_output(&r, 1250000, "a\033[1mb\r\n", 8, &out);
 	recording_resize(&r, 2000001, 40, 120, &out);
-	recording_input(&r, 1500000, "q", 1, &out); /* a clock that went back */
+	recording_input(&r, 1500000, "q", 1, &out); /* the clock went back */
 	recording_marker(&r, 3000000, "here", &out);
 	recording_output(&r, 4000000, "", 0, &out);
 	recording_end(&r, &out);
@@ -54,7 +54,7 @@ START_TEST(events)
 }
 END_TEST
 
-START_TEST(characters_are_not_cut)
+START_TEST(split_characters_are_joined)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct recording r;
@@ -72,7 +72,7 @@ START_TEST(characters_are_not_cut)
 }
 END_TEST
 
-START_TEST(reading)
+START_TEST(events_are_read_and_invalid_ones_rejected)
 {
 	static const char *const bad[] = {
 		"{}",
@@ -109,7 +109,7 @@ START_TEST(reading)
 }
 END_TEST
 
-START_TEST(bad_headers_say_what_is_wrong)
+START_TEST(invalid_headers_are_rejected_with_the_field)
 {
 	static const struct {
 		const char *line, *field;
@@ -133,7 +133,7 @@ START_TEST(bad_headers_say_what_is_wrong)
 }
 END_TEST
 
-START_TEST(pace)
+START_TEST(pauses_follow_speed_and_idle_limit)
 {
 	struct recording_pace p = { .speed = 2, .idle_us = 1000 };
 
@@ -149,5 +149,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("recording", header, events, characters_are_not_cut, reading, bad_headers_say_what_is_wrong, pace);
+	return SUITE("recording", headers_are_written_and_read_back, events_are_written_with_relative_times,
+		     split_characters_are_joined, events_are_read_and_invalid_ones_rejected,
+		     invalid_headers_are_rejected_with_the_field, pauses_follow_speed_and_idle_limit);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* In one piece and byte by byte: both must give the same. */
+/* Sanitizes in one piece and byte by byte; both must give the same result. */
 static const char *shown(const char *bytes, size_t n)
 {
 	static char text[2][256];
@@ -26,7 +26,7 @@ static const char *shown(const char *bytes, size_t n)
 }
 #define SHOWN(literal) shown(literal, sizeof(literal) - 1)
 
-START_TEST(test_sequences_are_left_out)
+START_TEST(test_escape_sequences_are_removed)
 {
 	ck_assert_str_eq(SHOWN("\033[31mred\033[0m\r\n"), "red\n");
 	ck_assert_str_eq(SHOWN("a\033]0;title\ab\033]8;;http://x\033\\link\033]8;;\033\\c"), "ablinkc");
@@ -35,7 +35,7 @@ START_TEST(test_sequences_are_left_out)
 }
 END_TEST
 
-START_TEST(test_lines)
+START_TEST(test_carriage_returns_become_line_breaks)
 {
 	ck_assert_str_eq(SHOWN("one\r\r\ntwo\r\n\r\n"), "one\ntwo\n\n");
 	ck_assert_str_eq(SHOWN("10%\r20%\r\033[K30%\r\n"), "10%\n20%\n30%\n");
@@ -44,7 +44,7 @@ START_TEST(test_lines)
 }
 END_TEST
 
-START_TEST(test_nothing_harmful)
+START_TEST(test_control_characters_and_unterminated_sequences_are_harmless)
 {
 	ck_assert_str_eq(SHOWN("\001\177\xc2\x9b"
 			       "31m \xff ok \xc3\xa9 \xc3"),
@@ -56,4 +56,8 @@ START_TEST(test_nothing_harmful)
 }
 END_TEST
 
-int main(void) { return SUITE("sanitize", test_sequences_are_left_out, test_lines, test_nothing_harmful); }
+int main(void)
+{
+	return SUITE("sanitize", test_escape_sequences_are_removed, test_carriage_returns_become_line_breaks,
+		     test_control_characters_and_unterminated_sequences_are_harmless);
+}

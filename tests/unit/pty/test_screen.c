@@ -52,7 +52,7 @@ static uint64_t offset_of(const struct screen *s)
 	return i.offset;
 }
 
-START_TEST(text_has_no_blanks_at_ends)
+START_TEST(text_has_no_trailing_blanks)
 {
 	struct screen *s = shown(5, 20, "one   \r\n\r\n  two\r\n");
 	buf_auto struct buf b = BUF_INIT;
@@ -68,7 +68,7 @@ START_TEST(text_has_no_blanks_at_ends)
 }
 END_TEST
 
-START_TEST(cursor_title_and_alternate_screen)
+START_TEST(info_has_cursor_title_and_alternate_screen)
 {
 	struct screen *s = shown(
 		10, 40, "$ vi\r\n\033]0;a t\xc3\xaftle\007\033[?1049h\033[H\033[2Jedit\033[3;7H\033[?25l\033[4 q");
@@ -107,7 +107,7 @@ START_TEST(titles_are_clean_and_bounded)
 }
 END_TEST
 
-START_TEST(wide_and_combining_characters)
+START_TEST(wide_and_combining_characters_occupy_their_cells)
 {
 	struct screen *s = shown(3, 6,
 				 "a\xe6\xbc\xa2"
@@ -123,7 +123,7 @@ START_TEST(wide_and_combining_characters)
 }
 END_TEST
 
-START_TEST(characters_cut_between_feeds)
+START_TEST(characters_and_sequences_can_be_split_between_feeds)
 {
 	static const char text[] = "\xe6\xbc\xa2\xf0\x9f\x8e\x89 \033[1;31mred";
 	struct screen *s = screen_new(2, 20, NULL);
@@ -179,7 +179,7 @@ START_TEST(marks_on_the_last_column_do_not_depend_on_the_split)
 }
 END_TEST
 
-START_TEST(colours_and_attributes)
+START_TEST(cells_have_colours_and_attributes)
 {
 	struct screen *s = shown(1, 30, "\033[32mg\033[1;38;5;200mp\033[0;48;2;1;2;255;4;7mt\033[0m n");
 
@@ -189,8 +189,8 @@ START_TEST(colours_and_attributes)
 }
 END_TEST
 
-/* The ansi form, drawn on another screen, gives the same screen. */
-START_TEST(ansi_draws_the_same)
+/* The ANSI form of a screen, drawn on another screen, gives the same screen. */
+START_TEST(ansi_output_redraws_the_same_screen)
 {
 	static const char *const outputs[] = {
 		"plain\r\ntext",
@@ -225,7 +225,7 @@ START_TEST(ansi_draws_the_same)
 END_TEST
 
 /* Whatever half of a wide character is left, each other character stays in its column. */
-START_TEST(halves_of_wide_characters_are_blanks)
+START_TEST(overwritten_halves_of_wide_characters_are_blanks)
 {
 	struct screen *s = shown(3, 8, "\xe6\xbc\xa2z\033[1Gx\r\n\xe6\xbc\xa2z\033[2G\xc3\xa9\r\n123456\xe6\xbc\xa2");
 
@@ -239,7 +239,7 @@ START_TEST(halves_of_wide_characters_are_blanks)
 END_TEST
 
 /* Drawn on a terminal in origin and insert mode, and with these modes restored, the cursor is where it was. */
-START_TEST(ansi_from_and_to_origin_mode)
+START_TEST(ansi_output_keeps_the_cursor_in_origin_mode)
 {
 	struct screen *a = shown(6, 20, "top\033[3;5r\033[?6h\033[2;4Hx"),
 		      *b = shown(6, 20, "\033[2;4r\033[?6h\033[4habc");
@@ -260,7 +260,7 @@ START_TEST(ansi_from_and_to_origin_mode)
 END_TEST
 
 /* A client that attaches later gets all state that it needs to continue. */
-START_TEST(ansi_with_modes)
+START_TEST(ansi_output_with_modes_restores_the_terminal_state)
 {
 	struct screen *s = shown(
 		6, 20,
@@ -280,7 +280,7 @@ START_TEST(ansi_with_modes)
 					  "\033[?25l\033[0;1;38;5;77m" };
 	for (size_t i = 0; i < countof(on); i++)
 		ck_assert_msg(strstr(modes.data, on[i]) != NULL, "%s", on[i] + 1);
-	/* margins move the cursor, so it comes to its place after them */
+	/* margins move the cursor, so its position is set after them */
 	ck_assert_ptr_nonnull(strstr(strstr(modes.data, "\033[2;5r"), "\033[3;5H"));
 	screen_free(s);
 }
@@ -311,7 +311,7 @@ START_TEST(scrollback_is_bounded)
 }
 END_TEST
 
-START_TEST(resizes)
+START_TEST(a_resize_moves_lines_between_screen_and_scrollback)
 {
 	struct screen *s = shown(4, 10, "1\r\n2\r\n3\r\n4");
 	struct screen_info i;
@@ -320,7 +320,7 @@ START_TEST(resizes)
 	expect_text(s, 0, "3\n4\n");
 	expect_text(s, UINT_MAX, "1\n2\n3\n4\n");
 	screen_resize(s, 4, 20);
-	expect_text(s, 0, "1\n2\n3\n4\n"); /* taken back from the scrollback */
+	expect_text(s, 0, "1\n2\n3\n4\n"); /* restored from the scrollback */
 	feed(s, "\033[4;20Hx");
 	expect_text(s, 0, "1\n2\n3\n4                  x\n");
 	screen_resize(s, 0, 0);
@@ -333,7 +333,7 @@ START_TEST(resizes)
 }
 END_TEST
 
-START_TEST(answers_are_given_once)
+START_TEST(replies_are_returned_once_and_bounded)
 {
 	struct screen *s = shown(24, 80, "\033[5;6H\033[6n");
 	buf_auto struct buf out = BUF_INIT;
@@ -352,7 +352,7 @@ START_TEST(answers_are_given_once)
 END_TEST
 
 /* After a command is typed, waiting for a prompt ignores the old one. */
-START_TEST(only_what_was_drawn_since)
+START_TEST(only_output_after_an_offset_is_returned)
 {
 	struct screen *s = shown(5, 30, "welcome\r\n$ ");
 	uint64_t then = offset_of(s);
@@ -383,7 +383,7 @@ START_TEST(leaving_the_alternate_screen_draws_nothing_new)
 }
 END_TEST
 
-START_TEST(left_out_output_is_counted)
+START_TEST(skipped_output_is_counted)
 {
 	struct screen *s = shown(5, 30, "before\r\n\033[3");
 	struct screen_info i;
@@ -398,8 +398,8 @@ START_TEST(left_out_output_is_counted)
 }
 END_TEST
 
-/* libvterm would keep them all and look through all of them again and again. */
-START_TEST(a_flood_of_combining_characters)
+/* libvterm would keep them all and scan them again for each one. */
+START_TEST(combining_characters_of_a_cell_are_bounded)
 {
 	struct screen *s = shown(3, 10, "a");
 	mem_auto char *flood = mem_alloc(65536);
@@ -419,7 +419,7 @@ START_TEST(a_flood_of_combining_characters)
 END_TEST
 
 /* A flood is not drawn line by line, and the result is the same. */
-START_TEST(skimming_changes_nothing)
+START_TEST(skimming_gives_the_same_screen)
 {
 	static const char *const units[] = {
 		"y\r\n",
@@ -468,8 +468,8 @@ START_TEST(skimming_changes_nothing)
 }
 END_TEST
 
-/* Control strings that libvterm does not know: none is shown, none is answered. */
-START_TEST(control_strings_are_not_text)
+/* Control strings that libvterm does not support. */
+START_TEST(control_strings_are_neither_shown_nor_answered)
 {
 	struct screen *s = shown(3, 40,
 				 "a\033P$qi\033\\b\033_Gf=1\033\\c\033\001\177P$qm\033\\d\033ktitle\033\\e\033^x\007f");
@@ -482,8 +482,8 @@ START_TEST(control_strings_are_not_text)
 }
 END_TEST
 
-/* Sequences that no program writes, some of which libvterm would take badly: nothing of them is left on the screen. */
-START_TEST(strange_sequences)
+/* Sequences that no program writes, some of which libvterm handles badly, leave nothing on the screen. */
+START_TEST(malformed_sequences_are_not_shown)
 {
 	struct screen *s = screen_new(4, 40, NULL);
 	mem_auto char *many = mem_zalloc(5000, 1);
@@ -498,7 +498,7 @@ START_TEST(strange_sequences)
 }
 END_TEST
 
-START_TEST(repeats)
+START_TEST(repetition_is_bounded)
 {
 	struct screen *s = shown(2, 30, "x\033[4b-\xe6\xbc\xa2\033[b");
 
@@ -509,7 +509,7 @@ START_TEST(repeats)
 }
 END_TEST
 
-START_TEST(controls_are_never_shown)
+START_TEST(control_characters_are_never_shown)
 {
 	struct screen *s = shown(4, 30,
 				 "a\xc2\x85"
@@ -586,7 +586,7 @@ START_TEST(each_screen_saves_its_own_cursor)
 }
 END_TEST
 
-/* As in xterm: they stop at the edge that they would cross. */
+/* As in xterm. */
 START_TEST(movements_stop_at_the_edges_of_the_region)
 {
 	static const struct {
@@ -609,7 +609,7 @@ START_TEST(movements_stop_at_the_edges_of_the_region)
 }
 END_TEST
 
-START_TEST(characters_are_edited_outside_of_the_region)
+START_TEST(characters_are_inserted_and_deleted_outside_the_region)
 {
 	struct screen *s = shown(4, 10, "\033[1;2rabc\033[4;1Hdef\033[4;2H\033[P\033[2@x");
 
@@ -627,15 +627,19 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("screen", text_has_no_blanks_at_ends, cursor_title_and_alternate_screen,
-		     titles_are_clean_and_bounded, wide_and_combining_characters, characters_cut_between_feeds,
-		     character_sets_do_not_depend_on_the_split, marks_on_the_last_column_do_not_depend_on_the_split,
-		     colours_and_attributes, ansi_draws_the_same, halves_of_wide_characters_are_blanks,
-		     ansi_from_and_to_origin_mode, ansi_with_modes, scrollback_is_bounded, resizes,
-		     answers_are_given_once, only_what_was_drawn_since, leaving_the_alternate_screen_draws_nothing_new,
-		     left_out_output_is_counted, a_flood_of_combining_characters, skimming_changes_nothing,
-		     control_strings_are_not_text, strange_sequences, repeats, controls_are_never_shown,
+	return SUITE("screen", text_has_no_trailing_blanks, info_has_cursor_title_and_alternate_screen,
+		     titles_are_clean_and_bounded, wide_and_combining_characters_occupy_their_cells,
+		     characters_and_sequences_can_be_split_between_feeds, character_sets_do_not_depend_on_the_split,
+		     marks_on_the_last_column_do_not_depend_on_the_split, cells_have_colours_and_attributes,
+		     ansi_output_redraws_the_same_screen, overwritten_halves_of_wide_characters_are_blanks,
+		     ansi_output_keeps_the_cursor_in_origin_mode, ansi_output_with_modes_restores_the_terminal_state,
+		     scrollback_is_bounded, a_resize_moves_lines_between_screen_and_scrollback,
+		     replies_are_returned_once_and_bounded, only_output_after_an_offset_is_returned,
+		     leaving_the_alternate_screen_draws_nothing_new, skipped_output_is_counted,
+		     combining_characters_of_a_cell_are_bounded, skimming_gives_the_same_screen,
+		     control_strings_are_neither_shown_nor_answered, malformed_sequences_are_not_shown,
+		     repetition_is_bounded, control_characters_are_never_shown,
 		     a_cursor_that_was_not_saved_is_restored_to_the_first_cell,
 		     a_saved_cursor_has_pen_sets_and_origin_mode, each_screen_saves_its_own_cursor,
-		     movements_stop_at_the_edges_of_the_region, characters_are_edited_outside_of_the_region);
+		     movements_stop_at_the_edges_of_the_region, characters_are_inserted_and_deleted_outside_the_region);
 }

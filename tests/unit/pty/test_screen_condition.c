@@ -1,4 +1,4 @@
-/* Waiting for something to be on the screen. */
+/* Conditions to wait for on a screen. */
 
 #include "pty/screen.h"
 #include "pty/screen_condition.h"
@@ -14,7 +14,7 @@ static struct screen *shown(const char *text)
 	return s;
 }
 
-static enum screen_match look(const struct screen *s, const char *text, const char *regex, int64_t after)
+static enum screen_match match(const struct screen *s, const char *text, const char *regex, int64_t after)
 {
 	struct screen_condition u;
 	struct err e = ERR_INIT;
@@ -28,58 +28,58 @@ static enum screen_match look(const struct screen *s, const char *text, const ch
 	return m;
 }
 
-START_TEST(texts)
+START_TEST(a_text_or_an_expression_matches_the_screen)
 {
 	struct screen *s = shown("login: \r\n$ ");
 
-	ck_assert_int_eq(look(s, "login", NULL, -1), SCREEN_CONDITION_TEXT);
-	ck_assert_int_eq(look(s, "$ ", NULL, -1), SCREEN_CONDITION_TEXT);
-	ck_assert_int_eq(look(s, "password", NULL, -1), SCREEN_CONDITION_NONE);
-	ck_assert_int_eq(look(s, "password", "^\\$ ?$", -1), SCREEN_CONDITION_REGEX);
-	ck_assert_int_eq(look(s, "login", "^\\$", -1), SCREEN_CONDITION_TEXT);
-	ck_assert_int_eq(look(s, NULL, NULL, -1), SCREEN_CONDITION_NONE);
+	ck_assert_int_eq(match(s, "login", NULL, -1), SCREEN_CONDITION_TEXT);
+	ck_assert_int_eq(match(s, "$ ", NULL, -1), SCREEN_CONDITION_TEXT);
+	ck_assert_int_eq(match(s, "password", NULL, -1), SCREEN_CONDITION_NONE);
+	ck_assert_int_eq(match(s, "password", "^\\$ ?$", -1), SCREEN_CONDITION_REGEX);
+	ck_assert_int_eq(match(s, "login", "^\\$", -1), SCREEN_CONDITION_TEXT);
+	ck_assert_int_eq(match(s, NULL, NULL, -1), SCREEN_CONDITION_NONE);
 	screen_free(s);
 }
 END_TEST
 
-START_TEST(the_old_prompt_does_not_count)
+START_TEST(output_before_the_offset_does_not_match)
 {
 	struct screen *s = shown("$ ");
 
-	ck_assert_int_eq(look(s, NULL, "\\$ $", 2), SCREEN_CONDITION_NONE);
+	ck_assert_int_eq(match(s, NULL, "\\$ $", 2), SCREEN_CONDITION_NONE);
 	screen_feed(s, "make\r\n", 6);
-	ck_assert_int_eq(look(s, "$ ", "\\$ $", 2), SCREEN_CONDITION_NONE);
+	ck_assert_int_eq(match(s, "$ ", "\\$ $", 2), SCREEN_CONDITION_NONE);
 	screen_feed(s, "done\r\n$ ", 8);
-	ck_assert_int_eq(look(s, NULL, "\\$ $", 2), SCREEN_CONDITION_REGEX);
-	ck_assert_int_eq(look(s, "$ ", NULL, 2), SCREEN_CONDITION_TEXT);
+	ck_assert_int_eq(match(s, NULL, "\\$ $", 2), SCREEN_CONDITION_REGEX);
+	ck_assert_int_eq(match(s, "$ ", NULL, 2), SCREEN_CONDITION_TEXT);
 	screen_free(s);
 }
 END_TEST
 
-START_TEST(blanks_at_the_end_of_a_line)
+START_TEST(trailing_blanks_match_with_and_without)
 {
 	struct screen *s = shown("-- INSERT --            \r\nx");
 
-	ck_assert_int_eq(look(s, NULL, "INSERT --$", -1), SCREEN_CONDITION_REGEX);
-	ck_assert_int_eq(look(s, NULL, "INSERT -- +$", -1), SCREEN_CONDITION_REGEX);
+	ck_assert_int_eq(match(s, NULL, "INSERT --$", -1), SCREEN_CONDITION_REGEX);
+	ck_assert_int_eq(match(s, NULL, "INSERT -- +$", -1), SCREEN_CONDITION_REGEX);
 	screen_free(s);
 }
 END_TEST
 
-START_TEST(what_scrolled_by_counts)
+START_TEST(output_that_has_scrolled_out_matches)
 {
 	struct screen *s = shown("start\r\n");
 
 	screen_feed(s, "READY\r\n", 7);
 	for (int i = 0; i < 50; i++)
 		screen_feed(s, "more\r\n", 6);
-	ck_assert_int_eq(look(s, "READY", NULL, -1), SCREEN_CONDITION_NONE);
-	ck_assert_int_eq(look(s, "READY", NULL, 7), SCREEN_CONDITION_TEXT);
+	ck_assert_int_eq(match(s, "READY", NULL, -1), SCREEN_CONDITION_NONE);
+	ck_assert_int_eq(match(s, "READY", NULL, 7), SCREEN_CONDITION_TEXT);
 	screen_free(s);
 }
 END_TEST
 
-START_TEST(patterns_that_are_refused)
+START_TEST(invalid_patterns_are_rejected)
 {
 	static const char *const bad[] = {
 		"(", "a{2", "[z-a]", "(a)\\1", "a{2000}", "((a{50}){50}){50}", "a{1,100}{1,100}", ""
@@ -106,6 +106,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("screen_condition", texts, the_old_prompt_does_not_count, blanks_at_the_end_of_a_line,
-		     what_scrolled_by_counts, patterns_that_are_refused);
+	return SUITE("screen_condition", a_text_or_an_expression_matches_the_screen,
+		     output_before_the_offset_does_not_match, trailing_blanks_match_with_and_without,
+		     output_that_has_scrolled_out_matches, invalid_patterns_are_rejected);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What undoes this output, fed whole and then byte by byte: both must say the same. */
+/* The sequences that undo this output, fed whole and byte by byte; both must give the same. */
 static const char *undo_of(const char *bytes)
 {
 	static char text[256];
@@ -23,7 +23,7 @@ static const char *undo_of(const char *bytes)
 	return text;
 }
 
-START_TEST(test_plain_output_leaves_nothing)
+START_TEST(test_plain_output_needs_no_reset)
 {
 	ck_assert_str_eq(undo_of("hello\r\n\033[31mred\033[0m\033[2J\033[H\033[K"), "");
 	ck_assert_str_eq(undo_of("\033]0;a title [?1049h\007after"), "");
@@ -31,7 +31,7 @@ START_TEST(test_plain_output_leaves_nothing)
 }
 END_TEST
 
-START_TEST(test_undone_by_the_program)
+START_TEST(test_modes_that_the_program_reset_need_no_reset)
 {
 	ck_assert_str_eq(undo_of("\033[?1049h\033[?25l\033[?1000;1006h\033[?1h\033= "
 				 "\033>\033[?1l\033[?1006;1000l\033[?25h\033[?1049l"),
@@ -41,7 +41,7 @@ START_TEST(test_undone_by_the_program)
 }
 END_TEST
 
-START_TEST(test_left_behind)
+START_TEST(test_modes_that_are_still_set_are_reset)
 {
 	ck_assert_str_eq(undo_of("\033[?1049h\033[?25l"), "\033[0m\033[?25h\033[?1049l");
 	ck_assert_str_eq(undo_of("\033[?2004h"), "\033[0m\033[?2004l");
@@ -55,7 +55,7 @@ START_TEST(test_left_behind)
 }
 END_TEST
 
-START_TEST(test_cut_off)
+START_TEST(test_incomplete_sequences_are_cancelled)
 {
 	ck_assert_str_eq(undo_of("\033]0;half a ti"), "\030\033[0m");
 	ck_assert_str_eq(undo_of("\033[?10"), "\030\033[0m");
@@ -65,7 +65,7 @@ START_TEST(test_cut_off)
 }
 END_TEST
 
-START_TEST(test_redone_elsewhere)
+START_TEST(test_modes_are_restored_on_another_terminal)
 {
 	static const char vim[] =
 		"\033[?1049h\033[>4;2m\033[?1h\033=\033[?2004h\033[?1000;1006h\033[1;23r\033[?25l\033[?7l\033[31m";
@@ -75,7 +75,7 @@ START_TEST(test_redone_elsewhere)
 	terminal_modes_feed(&here, vim, sizeof(vim) - 1);
 	terminal_modes_write_restore(&here, &redo);
 	ck_assert_str_eq(buf_cstr(&redo), "\033[?1h\033[?1000h\033[?1006h\033[?2004h\033[?7l\033=\033[>4;2m\033[1;23r");
-	/* with the screen and the cursor, which others bring, it is the same state */
+	/* together with screen and cursor, which are restored elsewhere, the state is the same */
 	buf_str(&redo, "\033[?1049h\033[?25l\033[31m");
 	terminal_modes_feed(&there, redo.data, redo.len);
 	terminal_modes_write_reset(&here, &a);
@@ -86,6 +86,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("terminal_modes", test_plain_output_leaves_nothing, test_undone_by_the_program, test_left_behind,
-		     test_cut_off, test_redone_elsewhere);
+	return SUITE("terminal_modes", test_plain_output_needs_no_reset,
+		     test_modes_that_the_program_reset_need_no_reset, test_modes_that_are_still_set_are_reset,
+		     test_incomplete_sequences_are_cancelled, test_modes_are_restored_on_another_terminal);
 }
