@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-START_TEST(it_grows_and_stays_terminated)
+START_TEST(a_buffer_grows_and_stays_terminated)
 {
 	buf_auto struct buf b = BUF_INIT;
 
@@ -18,7 +18,7 @@ START_TEST(it_grows_and_stays_terminated)
 }
 END_TEST
 
-START_TEST(printf_takes_what_it_needs)
+START_TEST(printf_allocates_what_it_needs)
 {
 	buf_auto struct buf b = BUF_INIT;
 	mem_auto char *x = mem_zalloc(5001, 1);
@@ -32,7 +32,7 @@ START_TEST(printf_takes_what_it_needs)
 }
 END_TEST
 
-START_TEST(bytes_with_nul_are_bytes)
+START_TEST(nul_bytes_are_kept)
 {
 	buf_auto struct buf b = BUF_INIT;
 
@@ -57,7 +57,7 @@ START_TEST(consume_drops_the_front)
 }
 END_TEST
 
-START_TEST(reserve_gives_room)
+START_TEST(reserve_provides_space)
 {
 	buf_auto struct buf b = BUF_INIT;
 	char *at = buf_reserve(&b, 1000);
@@ -71,7 +71,7 @@ START_TEST(reserve_gives_room)
 }
 END_TEST
 
-START_TEST(take_never_gives_null)
+START_TEST(take_never_returns_null)
 {
 	struct buf b = BUF_INIT;
 	char *s = buf_take(&b);
@@ -105,6 +105,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("buf", it_grows_and_stays_terminated, printf_takes_what_it_needs, bytes_with_nul_are_bytes,
-		     consume_drops_the_front, reserve_gives_room, take_never_gives_null, reset_keeps_the_memory);
+	return SUITE("buf", a_buffer_grows_and_stays_terminated, printf_allocates_what_it_needs, nul_bytes_are_kept,
+		     consume_drops_the_front, reserve_provides_space, take_never_returns_null, reset_keeps_the_memory);
 }

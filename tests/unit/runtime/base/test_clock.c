@@ -20,7 +20,7 @@ START_TEST(texts_are_rfc_3339_with_microseconds)
 }
 END_TEST
 
-/* libc's calendar is the judge, over leap years and centuries. */
+/* Compared over leap years and centuries. */
 START_TEST(the_calendar_agrees_with_libc)
 {
 	for (time_t day = 0; day < 60000; day += 13) {
@@ -38,7 +38,7 @@ START_TEST(the_calendar_agrees_with_libc)
 }
 END_TEST
 
-START_TEST(offsets_and_fractions_are_understood)
+START_TEST(offsets_and_fractions_are_parsed)
 {
 	uint64_t us;
 
@@ -52,7 +52,7 @@ START_TEST(offsets_and_fractions_are_understood)
 }
 END_TEST
 
-START_TEST(other_texts_are_refused)
+START_TEST(invalid_times_are_rejected)
 {
 	static const char *const bad[] = {
 		"",
@@ -83,7 +83,7 @@ START_TEST(other_texts_are_refused)
 }
 END_TEST
 
-START_TEST(clocks_move)
+START_TEST(clocks_advance)
 {
 	uint64_t boot = clock_boot_ns();
 
@@ -97,5 +97,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("clock", texts_are_rfc_3339_with_microseconds, the_calendar_agrees_with_libc,
-		     offsets_and_fractions_are_understood, other_texts_are_refused, clocks_move);
+		     offsets_and_fractions_are_parsed, invalid_times_are_rejected, clocks_advance);
 }

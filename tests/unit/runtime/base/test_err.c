@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-START_TEST(wrapping_tells_the_way_down)
+START_TEST(wrapping_prepends_context)
 {
 	struct err e = ERR_INIT;
 
@@ -28,7 +28,7 @@ START_TEST(a_field_survives_wrapping)
 }
 END_TEST
 
-START_TEST(nobody_needs_to_listen)
+START_TEST(errors_can_be_discarded_with_a_null_pointer)
 {
 	ck_assert_int_eq(err_set(NULL, ERR_STATE, "x"), -1);
 	ck_assert_int_eq(err_field(NULL, "f", "x"), -1);
@@ -37,7 +37,7 @@ START_TEST(nobody_needs_to_listen)
 }
 END_TEST
 
-START_TEST(long_messages_are_cut_not_overrun)
+START_TEST(long_messages_are_truncated)
 {
 	char longer[2 * ERR_MESSAGE_MAX];
 	struct err e = ERR_INIT;
@@ -54,7 +54,7 @@ START_TEST(long_messages_are_cut_not_overrun)
 }
 END_TEST
 
-START_TEST(an_error_may_quote_itself)
+START_TEST(an_error_can_quote_its_own_message)
 {
 	struct err e = ERR_INIT;
 
@@ -76,6 +76,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("err", wrapping_tells_the_way_down, a_field_survives_wrapping, nobody_needs_to_listen,
-		     long_messages_are_cut_not_overrun, an_error_may_quote_itself, every_code_has_a_name);
+	return SUITE("err", wrapping_prepends_context, a_field_survives_wrapping,
+		     errors_can_be_discarded_with_a_null_pointer, long_messages_are_truncated,
+		     an_error_can_quote_its_own_message, every_code_has_a_name);
 }

@@ -26,7 +26,7 @@ static int open_fds(void)
 
 static void pair(int s[2]) { ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0); }
 
-START_TEST(closing_nothing_is_fine_and_keeps_errno)
+START_TEST(closing_an_invalid_descriptor_does_nothing_and_closing_keeps_errno)
 {
 	int fd = -1;
 
@@ -41,7 +41,7 @@ START_TEST(closing_nothing_is_fine_and_keeps_errno)
 }
 END_TEST
 
-START_TEST(flags_go_on_and_off)
+START_TEST(flags_are_set_and_cleared)
 {
 	fd_auto int fd = open("/dev/null", O_RDONLY);
 
@@ -80,7 +80,7 @@ START_TEST(a_large_write_through_a_pipe_arrives_whole)
 }
 END_TEST
 
-START_TEST(a_message_brings_its_descriptors)
+START_TEST(descriptors_are_sent_with_a_message)
 {
 	int s[2], fds[2], got[4];
 	size_t n = 4;
@@ -105,7 +105,7 @@ START_TEST(a_message_brings_its_descriptors)
 }
 END_TEST
 
-START_TEST(excess_is_refused_and_nothing_stays_open)
+START_TEST(excess_descriptors_are_rejected_and_closed)
 {
 	int s[2], many[FD_MESSAGE_MAX], got[FD_MESSAGE_MAX], before;
 	size_t n = 1;
@@ -136,8 +136,8 @@ START_TEST(excess_is_refused_and_nothing_stays_open)
 }
 END_TEST
 
-/* More descriptors than any honest peer sends: the kernel cuts the list (MSG_CTRUNC). */
-START_TEST(a_flood_of_descriptors_is_refused)
+/* More descriptors than a valid message has: the kernel truncates the list (MSG_CTRUNC). */
+START_TEST(a_truncated_list_of_descriptors_is_rejected)
 {
 	union {
 		struct cmsghdr align;
@@ -166,7 +166,7 @@ START_TEST(a_flood_of_descriptors_is_refused)
 }
 END_TEST
 
-START_TEST(a_gone_peer_is_an_error_not_a_signal)
+START_TEST(sending_to_a_closed_socket_fails_without_a_signal)
 {
 	int s[2];
 
@@ -177,7 +177,7 @@ START_TEST(a_gone_peer_is_an_error_not_a_signal)
 }
 END_TEST
 
-START_TEST(a_sealed_file_cannot_change)
+START_TEST(a_sealed_memfd_cannot_be_changed)
 {
 	fd_auto int fd = fd_memfd_sealed("plan", "contents", 8);
 	char text[16];
@@ -191,7 +191,7 @@ START_TEST(a_sealed_file_cannot_change)
 }
 END_TEST
 
-START_TEST(processes_by_descriptor)
+START_TEST(processes_are_identified_and_signalled_by_descriptor)
 {
 	pid_t pid = fork();
 	int status;
@@ -213,7 +213,7 @@ START_TEST(processes_by_descriptor)
 }
 END_TEST
 
-START_TEST(a_range_is_closed)
+START_TEST(a_range_of_descriptors_is_closed)
 {
 	int a = fcntl(STDOUT_FILENO, F_DUPFD, 500), b = fcntl(STDOUT_FILENO, F_DUPFD, 510);
 
@@ -225,7 +225,7 @@ START_TEST(a_range_is_closed)
 }
 END_TEST
 
-START_TEST(the_soft_limit_rises_to_the_hard_one)
+START_TEST(the_soft_descriptor_limit_is_raised_to_the_hard_limit)
 {
 	struct rlimit rl;
 
@@ -240,9 +240,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("fd", closing_nothing_is_fine_and_keeps_errno, flags_go_on_and_off,
-		     a_large_write_through_a_pipe_arrives_whole, a_message_brings_its_descriptors,
-		     excess_is_refused_and_nothing_stays_open, a_flood_of_descriptors_is_refused,
-		     a_gone_peer_is_an_error_not_a_signal, a_sealed_file_cannot_change, processes_by_descriptor,
-		     a_range_is_closed, the_soft_limit_rises_to_the_hard_one);
+	return SUITE("fd", closing_an_invalid_descriptor_does_nothing_and_closing_keeps_errno,
+		     flags_are_set_and_cleared, a_large_write_through_a_pipe_arrives_whole,
+		     descriptors_are_sent_with_a_message, excess_descriptors_are_rejected_and_closed,
+		     a_truncated_list_of_descriptors_is_rejected, sending_to_a_closed_socket_fails_without_a_signal,
+		     a_sealed_memfd_cannot_be_changed, processes_are_identified_and_signalled_by_descriptor,
+		     a_range_of_descriptors_is_closed, the_soft_descriptor_limit_is_raised_to_the_hard_limit);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-START_TEST(sha256_of_known_texts)
+START_TEST(sha256_of_known_texts_is_correct)
 {
 	char text[HASH_SHA256_TEXT];
 
@@ -14,7 +14,7 @@ START_TEST(sha256_of_known_texts)
 }
 END_TEST
 
-/* Written to disk: the function may not change. */
+/* The values are stored on disk: the function must not change. */
 START_TEST(hash64_is_xxh3)
 {
 	ck_assert_uint_eq(hash64("", 0, 0), 0x2d06800538d394c2ull);
@@ -24,8 +24,8 @@ START_TEST(hash64_is_xxh3)
 }
 END_TEST
 
-/* A stream always uses libmd; the whole may use the processor's instructions. */
-START_TEST(every_length_has_the_digest_of_a_stream)
+/* A stream always uses libmd; the hash of a whole text may use instructions of the processor. */
+START_TEST(digests_equal_those_of_a_stream_for_every_length)
 {
 	char data[300], whole[HASH_SHA256_TEXT], stream[HASH_SHA256_TEXT];
 
@@ -42,7 +42,7 @@ START_TEST(every_length_has_the_digest_of_a_stream)
 }
 END_TEST
 
-START_TEST(pieces_give_the_digest_of_the_whole)
+START_TEST(a_stream_in_pieces_has_the_digest_of_the_whole)
 {
 	char data[5000];
 
@@ -63,6 +63,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("hash", sha256_of_known_texts, hash64_is_xxh3, every_length_has_the_digest_of_a_stream,
-		     pieces_give_the_digest_of_the_whole);
+	return SUITE("hash", sha256_of_known_texts_is_correct, hash64_is_xxh3,
+		     digests_equal_those_of_a_stream_for_every_length, a_stream_in_pieces_has_the_digest_of_the_whole);
 }

@@ -23,7 +23,7 @@ START_TEST(members_are_found_by_path)
 }
 END_TEST
 
-START_TEST(brackets_and_quotes_in_strings_do_not_fool_it)
+START_TEST(brackets_and_quotes_in_strings_are_skipped)
 {
 	struct jval v = of("{\"a\":\"}]{[\\\"\\\\\",\"k\\\"ey\":{\"q\":\"\\\\\"},\"b\":2}");
 
@@ -34,7 +34,7 @@ START_TEST(brackets_and_quotes_in_strings_do_not_fool_it)
 }
 END_TEST
 
-START_TEST(a_nested_member_is_not_an_own_one)
+START_TEST(a_member_of_a_nested_object_is_not_found)
 {
 	struct jval v = of("{\"x\":{\"b\":1},\"y\":[{\"b\":2}]}");
 
@@ -42,7 +42,7 @@ START_TEST(a_nested_member_is_not_an_own_one)
 }
 END_TEST
 
-START_TEST(iteration_sees_all_in_order)
+START_TEST(iteration_returns_all_elements_in_order)
 {
 	struct jval v = of("[1,\"two\",{\"three\":3},[4] ]");
 	const char *const texts[] = { "1", "\"two\"", "{\"three\":3}", "[4]" };
@@ -65,7 +65,7 @@ START_TEST(iteration_sees_all_in_order)
 }
 END_TEST
 
-START_TEST(members_without_the_brace)
+START_TEST(members_are_iterated_after_the_opening_brace)
 {
 	const char *text = "\"type\":\"x\",\"n\":7}";
 	struct jiter it = jiter_inside(text, strlen(text));
@@ -79,7 +79,7 @@ START_TEST(members_without_the_brace)
 }
 END_TEST
 
-START_TEST(what_is_not_json_is_not_found)
+START_TEST(invalid_json_has_no_type)
 {
 	static const char *const bad[] = {
 		"",  " ",  "{",  "[",   "\"abc", "\"ab\\", "{\"a\":1", "{\"a\":[1}",       "[1}", "tru", "nul",
@@ -143,7 +143,7 @@ START_TEST(half_a_surrogate_pair_is_replaced)
 }
 END_TEST
 
-START_TEST(an_escaped_nul_is_a_byte_not_an_end)
+START_TEST(an_escaped_nul_does_not_end_a_string)
 {
 	char out[8];
 
@@ -154,7 +154,7 @@ START_TEST(an_escaped_nul_is_a_byte_not_an_end)
 }
 END_TEST
 
-START_TEST(copies_are_cut_between_characters)
+START_TEST(copies_are_truncated_between_characters)
 {
 	char out[6];
 
@@ -170,7 +170,7 @@ START_TEST(copies_are_cut_between_characters)
 }
 END_TEST
 
-START_TEST(numbers_that_do_not_fit_are_refused)
+START_TEST(numbers_out_of_range_give_the_default)
 {
 	ck_assert_int_eq(jval_int(of("9223372036854775807"), 1), INT64_MAX);
 	ck_assert_int_eq(jval_int(of("-9223372036854775808"), 1), INT64_MIN);
@@ -190,9 +190,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("jscan", members_are_found_by_path, brackets_and_quotes_in_strings_do_not_fool_it,
-		     a_nested_member_is_not_an_own_one, iteration_sees_all_in_order, members_without_the_brace,
-		     what_is_not_json_is_not_found, depth_is_bounded, strings_are_unescaped,
-		     half_a_surrogate_pair_is_replaced, an_escaped_nul_is_a_byte_not_an_end,
-		     copies_are_cut_between_characters, numbers_that_do_not_fit_are_refused);
+	return SUITE("jscan", members_are_found_by_path, brackets_and_quotes_in_strings_are_skipped,
+		     a_member_of_a_nested_object_is_not_found, iteration_returns_all_elements_in_order,
+		     members_are_iterated_after_the_opening_brace, invalid_json_has_no_type, depth_is_bounded,
+		     strings_are_unescaped, half_a_surrogate_pair_is_replaced, an_escaped_nul_does_not_end_a_string,
+		     copies_are_truncated_between_characters, numbers_out_of_range_give_the_default);
 }

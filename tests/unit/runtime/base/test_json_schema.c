@@ -24,10 +24,10 @@ static const char schema[] = JSON({
 	}
 });
 
-START_TEST(test_rows)
+START_TEST(test_errors_name_the_field)
 {
 	static const struct {
-		const char *value, *field; /* NULL: it fits */
+		const char *value, *field; /* NULL: valid */
 	} rows[] = {
 		{ JSON({ "a" : "x" }), NULL },
 		{ JSON({
@@ -77,7 +77,7 @@ START_TEST(test_rows)
 }
 END_TEST
 
-START_TEST(test_keywords)
+START_TEST(test_keywords_are_applied)
 {
 	static const struct {
 		const char *schema, *value;
@@ -108,7 +108,7 @@ START_TEST(test_keywords)
 		{ JSON({ "anyOf" : [ { "minimum" : 1 }, { "maximum" : 3 } ] }), JSON(2), true },
 		{ JSON({ "not" : { "type" : "string" } }), JSON("x"), false },
 		{ JSON({ "not" : { "type" : "string" } }), JSON(1), true },
-		{ JSON({ "type" : "strnig" }), JSON("x"), false }, /* no type at all */
+		{ JSON({ "type" : "strnig" }), JSON("x"), false }, /* not a valid type */
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -123,10 +123,10 @@ START_TEST(test_keywords)
 }
 END_TEST
 
-START_TEST(test_verify)
+START_TEST(test_schemas_are_verified_and_unchecked_keywords_listed)
 {
 	static const struct {
-		const char *schema, *field, *unchecked; /* field NULL: it is one */
+		const char *schema, *field, *unchecked; /* field NULL: a valid schema */
 	} rows[] = {
 		{ JSON(true), NULL, JSON([]) },
 		{ JSON({
@@ -171,7 +171,7 @@ START_TEST(test_verify)
 }
 END_TEST
 
-START_TEST(test_what_is_nested_too_deeply_is_refused)
+START_TEST(test_deeply_nested_schemas_and_values_are_rejected)
 {
 	json_auto_t *deep = json_object(), *value = json_string("x");
 	struct err e = ERR_INIT;
@@ -193,5 +193,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("json_schema", test_rows, test_keywords, test_verify, test_what_is_nested_too_deeply_is_refused);
+	return SUITE("json_schema", test_errors_name_the_field, test_keywords_are_applied,
+		     test_schemas_are_verified_and_unchecked_keywords_listed,
+		     test_deeply_nested_schemas_and_values_are_rejected);
 }

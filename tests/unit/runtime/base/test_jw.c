@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-START_TEST(commas_come_by_themselves)
+START_TEST(commas_are_written_automatically)
 {
 	buf_auto struct buf b = BUF_INIT;
 	struct jw w = jw_on(&b);
@@ -65,11 +65,11 @@ START_TEST(strings_become_valid_utf8)
 		      "b\"");
 	writes_string("\xc0\xaf", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\"");                 /* overlong */
 	writes_string("\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""); /* a surrogate */
-	writes_string("x\xe2\x82", 3, "\"x\xef\xbf\xbd\xef\xbf\xbd\"");               /* cut off */
+	writes_string("x\xe2\x82", 3, "\"x\xef\xbf\xbd\xef\xbf\xbd\"");               /* truncated */
 }
 END_TEST
 
-START_TEST(numbers_to_their_ends)
+START_TEST(numbers_are_written_over_their_whole_range)
 {
 	buf_auto struct buf b = BUF_INIT;
 	struct jw w = jw_on(&b);
@@ -90,7 +90,7 @@ START_TEST(numbers_to_their_ends)
 }
 END_TEST
 
-START_TEST(base64_is_a_string)
+START_TEST(base64_is_written_as_a_string)
 {
 	buf_auto struct buf b = BUF_INIT;
 	struct jw w = jw_on(&b);
@@ -104,7 +104,7 @@ START_TEST(base64_is_a_string)
 END_TEST
 
 /* Long strings are scanned in steps of eight bytes: special bytes are found at every position, and no others. */
-START_TEST(every_byte_at_every_place)
+START_TEST(every_byte_is_escaped_at_every_position)
 {
 	char text[48], back[48];
 
@@ -134,7 +134,7 @@ START_TEST(every_byte_at_every_place)
 					ck_abort_msg("%s", b.data);
 				if (c >= 0x20 && c != '"' && c != '\\')
 					continue;
-				/* and as it is, it is either the end or no JSON */
+				/* unescaped, it either ends the string or makes the JSON invalid */
 				b.data[1 + 1 + at] = (char)c;
 				it = jiter_on((struct jval){ .type = JT_ARRAY, .text = b.data, .len = b.len });
 				if (c < 0x20 && jiter_next(&it))
@@ -145,6 +145,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("jw", commas_come_by_themselves, strings_are_escaped, strings_become_valid_utf8,
-		     numbers_to_their_ends, base64_is_a_string, every_byte_at_every_place);
+	return SUITE("jw", commas_are_written_automatically, strings_are_escaped, strings_become_valid_utf8,
+		     numbers_are_written_over_their_whole_range, base64_is_written_as_a_string,
+		     every_byte_is_escaped_at_every_position);
 }

@@ -7,8 +7,8 @@
 
 static const char text[] = "one\n\ntwo two\nthree";
 
-/* However the bytes come in pieces, the lines are the same. */
-START_TEST(every_split)
+/* The lines are the same whatever pieces the bytes arrive in. */
+START_TEST(lines_are_the_same_for_every_split)
 {
 	for (size_t piece = 1; piece <= sizeof text; piece++) {
 		struct lines l;
@@ -33,7 +33,7 @@ START_TEST(every_split)
 }
 END_TEST
 
-START_TEST(too_long_is_said_once_and_passed_over)
+START_TEST(a_line_that_is_too_long_is_reported_once_and_skipped)
 {
 	for (size_t piece = 1; piece < 70; piece++) {
 		struct lines l;
@@ -58,7 +58,7 @@ START_TEST(too_long_is_said_once_and_passed_over)
 }
 END_TEST
 
-START_TEST(idle_holds_nothing)
+START_TEST(an_idle_reader_holds_no_memory)
 {
 	struct lines l;
 	const char *line;
@@ -79,4 +79,8 @@ START_TEST(idle_holds_nothing)
 }
 END_TEST
 
-int main(void) { return SUITE("lines", every_split, too_long_is_said_once_and_passed_over, idle_holds_nothing); }
+int main(void)
+{
+	return SUITE("lines", lines_are_the_same_for_every_split, a_line_that_is_too_long_is_reported_once_and_skipped,
+		     an_idle_reader_holds_no_memory);
+}

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Each test runs in its own process, so stderr may be taken away for good. */
+/* Each test runs in its own process, so stderr need not be restored. */
 static int stderr_to_pipe(void)
 {
 	int p[2];
@@ -31,7 +31,7 @@ static const char *logged(int fd)
 	return text;
 }
 
-START_TEST(a_line_says_who_and_how_bad)
+START_TEST(a_line_has_program_and_level)
 {
 	int fd = stderr_to_pipe();
 
@@ -44,7 +44,7 @@ START_TEST(a_line_says_who_and_how_bad)
 }
 END_TEST
 
-START_TEST(quieter_levels_are_left_out)
+START_TEST(levels_below_the_threshold_are_not_logged)
 {
 	int fd = stderr_to_pipe();
 
@@ -59,7 +59,7 @@ START_TEST(quieter_levels_are_left_out)
 }
 END_TEST
 
-START_TEST(a_message_cannot_forge_a_line_or_drive_a_terminal)
+START_TEST(control_characters_in_messages_are_escaped)
 {
 	int fd = stderr_to_pipe();
 
@@ -69,7 +69,7 @@ START_TEST(a_message_cannot_forge_a_line_or_drive_a_terminal)
 }
 END_TEST
 
-START_TEST(json_is_one_object_a_line)
+START_TEST(json_logs_are_one_object_per_line)
 {
 	int fd = stderr_to_pipe();
 	const char *text;
@@ -94,7 +94,7 @@ START_TEST(json_is_one_object_a_line)
 }
 END_TEST
 
-START_TEST(the_journal_gets_priorities_only_on_its_own_stream)
+START_TEST(priorities_are_written_only_to_the_journals_stream)
 {
 	int fd = stderr_to_pipe();
 	char stream[64];
@@ -115,7 +115,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("log", a_line_says_who_and_how_bad, quieter_levels_are_left_out,
-		     a_message_cannot_forge_a_line_or_drive_a_terminal, json_is_one_object_a_line,
-		     the_journal_gets_priorities_only_on_its_own_stream);
+	return SUITE("log", a_line_has_program_and_level, levels_below_the_threshold_are_not_logged,
+		     control_characters_in_messages_are_escaped, json_logs_are_one_object_per_line,
+		     priorities_are_written_only_to_the_journals_stream);
 }

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-START_TEST(nothing_is_still_something)
+START_TEST(allocations_of_zero_bytes_can_be_freed)
 {
 	free(mem_alloc(0));
 	free(mem_zalloc(0, 8));
@@ -16,7 +16,7 @@ START_TEST(nothing_is_still_something)
 }
 END_TEST
 
-START_TEST(zeroed_and_copied)
+START_TEST(memory_is_zeroed_and_copied)
 {
 	mem_auto char *z = mem_zalloc(100, 3);
 	mem_auto char *d = mem_dup("abc", 3);
@@ -31,7 +31,7 @@ START_TEST(zeroed_and_copied)
 }
 END_TEST
 
-START_TEST(taking_leaves_null)
+START_TEST(take_leaves_null)
 {
 	mem_auto char *a = mem_strdup("a");
 	char *b = mem_take(&a);
@@ -42,7 +42,7 @@ START_TEST(taking_leaves_null)
 }
 END_TEST
 
-START_TEST(a_size_that_overflows_ends_the_process)
+START_TEST(an_overflowing_size_ends_the_process)
 {
 	pid_t pid = fork();
 	int status;
@@ -61,6 +61,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("mem", nothing_is_still_something, zeroed_and_copied, taking_leaves_null,
-		     a_size_that_overflows_ends_the_process);
+	return SUITE("mem", allocations_of_zero_bytes_can_be_freed, memory_is_zeroed_and_copied, take_leaves_null,
+		     an_overflowing_size_ends_the_process);
 }

@@ -25,7 +25,7 @@ START_TEST(paths_are_cleaned)
 }
 END_TEST
 
-START_TEST(what_is_no_path_is_refused)
+START_TEST(invalid_paths_are_rejected)
 {
 	char out[PATH_MAX] = "as it was", longer[2 * PATH_MAX];
 	struct err e = ERR_INIT;
@@ -41,7 +41,7 @@ START_TEST(what_is_no_path_is_refused)
 }
 END_TEST
 
-START_TEST(inside_is_by_component)
+START_TEST(containment_is_decided_by_component)
 {
 	ck_assert(path_within("/", "/a"));
 	ck_assert(path_within("/a", "/a"));
@@ -51,7 +51,7 @@ START_TEST(inside_is_by_component)
 }
 END_TEST
 
-START_TEST(folders_sort_before_their_contents)
+START_TEST(directories_sort_before_their_contents)
 {
 	ck_assert_int_lt(path_compare("/", "/a"), 0);
 	ck_assert_int_lt(path_compare("/a", "/a/b"), 0);
@@ -61,7 +61,7 @@ START_TEST(folders_sort_before_their_contents)
 }
 END_TEST
 
-START_TEST(up_ends_at_the_root)
+START_TEST(the_parent_of_the_root_does_not_exist)
 {
 	char path[PATH_MAX] = "/a/b";
 
@@ -75,6 +75,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("path", paths_are_cleaned, what_is_no_path_is_refused, inside_is_by_component,
-		     folders_sort_before_their_contents, up_ends_at_the_root);
+	return SUITE("path", paths_are_cleaned, invalid_paths_are_rejected, containment_is_decided_by_component,
+		     directories_sort_before_their_contents, the_parent_of_the_root_does_not_exist);
 }

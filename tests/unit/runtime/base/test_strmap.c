@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-START_TEST(put_get_and_delete)
+START_TEST(entries_can_be_put_read_and_deleted)
 {
 	struct strmap m = STRMAP_INIT;
 	char key[] = "key";
@@ -26,7 +26,7 @@ START_TEST(put_get_and_delete)
 }
 END_TEST
 
-START_TEST(thousands_of_keys)
+START_TEST(thousands_of_keys_can_be_stored_and_deleted)
 {
 	static int values[5000];
 	struct strmap m = STRMAP_INIT;
@@ -54,7 +54,7 @@ struct visit {
 	int seen;
 };
 
-static void delete_it(void *ctx, const char *key, void *value)
+static void delete_entry(void *ctx, const char *key, void *value)
 {
 	struct visit *v = ctx;
 	mem_auto char *copy = mem_strdup(key);
@@ -64,7 +64,7 @@ static void delete_it(void *ctx, const char *key, void *value)
 	ck_assert_ptr_eq(strmap_del(v->m, copy), value);
 }
 
-START_TEST(a_visitor_may_delete_its_entry)
+START_TEST(a_visitor_can_delete_its_entry)
 {
 	static int values[300];
 	struct strmap m = STRMAP_INIT;
@@ -75,7 +75,7 @@ START_TEST(a_visitor_may_delete_its_entry)
 		snprintf(key, sizeof(key), "k%d", i);
 		strmap_put(&m, key, &values[i]);
 	}
-	strmap_each(&m, delete_it, &v);
+	strmap_each(&m, delete_entry, &v);
 	ck_assert_int_eq(v.seen, 300);
 	ck_assert_uint_eq(m.count, 0);
 	for (int i = 0; i < 300; i++)
@@ -84,8 +84,8 @@ START_TEST(a_visitor_may_delete_its_entry)
 }
 END_TEST
 
-/* Deletes its neighbour and adds many: the table moves. */
-static void change_it(void *ctx, const char *key, void *value)
+/* Deletes the next entry and adds many, so that the table is reallocated. */
+static void change_map(void *ctx, const char *key, void *value)
 {
 	struct visit *v = ctx;
 	char other[16];
@@ -102,7 +102,7 @@ static void change_it(void *ctx, const char *key, void *value)
 	}
 }
 
-START_TEST(a_visitor_may_change_the_map)
+START_TEST(a_visitor_can_change_the_map)
 {
 	static int values[300];
 	struct strmap m = STRMAP_INIT;
@@ -113,7 +113,7 @@ START_TEST(a_visitor_may_change_the_map)
 		snprintf(key, sizeof(key), "k%d", i);
 		strmap_put(&m, key, &values[i]);
 	}
-	strmap_visit(&m, change_it, &v);
+	strmap_visit(&m, change_map, &v);
 	ck_assert_int_eq(v.seen, 150);
 	ck_assert_uint_eq(m.count, 150 + 1500);
 	for (int i = 0; i < 300; i += 2)
@@ -124,6 +124,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("strmap", put_get_and_delete, thousands_of_keys, a_visitor_may_delete_its_entry,
-		     a_visitor_may_change_the_map);
+	return SUITE("strmap", entries_can_be_put_read_and_deleted, thousands_of_keys_can_be_stored_and_deleted,
+		     a_visitor_can_delete_its_entry, a_visitor_can_change_the_map);
 }

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <string.h>
 
-START_TEST(utf8_is_told_from_what_is_not)
+START_TEST(invalid_utf8_is_detected)
 {
 	static const char *const good[] = {
 		"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf"
@@ -33,14 +33,14 @@ START_TEST(utf8_is_told_from_what_is_not)
 }
 END_TEST
 
-START_TEST(a_cut_never_splits_a_character)
+START_TEST(truncation_never_splits_a_character)
 {
 	const char *s = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
 	const size_t want[] = { 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10 };
 
 	for (size_t n = 0; n <= 10; n++)
 		ck_assert_uint_eq(text_utf8_cut(s, n), want[n]);
-	ck_assert_uint_eq(text_utf8_cut("\x80\x80\x80\x80\x80", 5), 5); /* no character to spare */
+	ck_assert_uint_eq(text_utf8_cut("\x80\x80\x80\x80\x80", 5), 5); /* no character boundary */
 }
 END_TEST
 
@@ -58,7 +58,7 @@ static void base64_pair(const char *bytes, size_t n, const char *text)
 		ck_assert_mem_eq(out.data + 1, bytes, n);
 }
 
-START_TEST(base64_goes_there_and_back)
+START_TEST(base64_is_encoded_and_decoded)
 {
 	char all[256];
 	buf_auto struct buf text = BUF_INIT, back = BUF_INIT;
@@ -82,7 +82,7 @@ START_TEST(base64_goes_there_and_back)
 }
 END_TEST
 
-START_TEST(what_is_not_base64_is_refused)
+START_TEST(invalid_base64_is_rejected)
 {
 	static const char *const bad[] = { "Z",      "Zg",   "Zg=",  "Zg===",    "=",    "====", "Z===",
 					   "Zm9v\n", "Zm 9", "Zm9-", "Zg==Zg==", "Zh==", "Zm9=", "Zm=v" };
@@ -105,7 +105,7 @@ static void duration(const char *s, uint64_t ms)
 	ck_assert_uint_eq(got, ms);
 }
 
-START_TEST(durations)
+START_TEST(durations_are_parsed)
 {
 	static const char *const bad[] = {
 		"",     "s",  "-1", "1x", "1 s", "1s ", ".5s", "1.s", "99999999999999999999", "999999999999999999d",
@@ -134,7 +134,7 @@ START_TEST(durations)
 }
 END_TEST
 
-START_TEST(sizes)
+START_TEST(sizes_are_parsed)
 {
 	static const struct {
 		const char *s;
@@ -160,7 +160,7 @@ START_TEST(sizes)
 }
 END_TEST
 
-START_TEST(thousandths_go_there_and_back)
+START_TEST(thousandths_are_parsed_and_formatted)
 {
 	static const struct {
 		const char *s;
@@ -201,7 +201,7 @@ static const char *duration_text(uint64_t ms)
 	return out;
 }
 
-START_TEST(people_can_read_them)
+START_TEST(sizes_and_durations_are_formatted_for_people)
 {
 	ck_assert_str_eq(size_text(0), "0B");
 	ck_assert_str_eq(size_text(1023), "1023B");
@@ -219,7 +219,7 @@ START_TEST(people_can_read_them)
 }
 END_TEST
 
-START_TEST(globs)
+START_TEST(globs_match)
 {
 	ck_assert(text_glob("process.*", "process.started"));
 	ck_assert(!text_glob("process.*", "processes"));
@@ -247,7 +247,7 @@ static const char *sane(const char *s, size_t n)
 	return buf_cstr(&out);
 }
 
-START_TEST(nothing_drives_the_terminal)
+START_TEST(control_characters_are_escaped)
 {
 	ck_assert_str_eq(sane("plain\ttext\n", 11), "plain\ttext\n");
 	ck_assert_str_eq(sane("\033[31mred", 8), "\\x1b[31mred");
@@ -264,7 +264,7 @@ START_TEST(nothing_drives_the_terminal)
 	ck_assert_str_eq(sane("\xc2\xa0\xc3\xa9\xe2\x82\xac", 7), "\xc2\xa0\xc3\xa9\xe2\x82\xac");
 	ck_assert_str_eq(sane("x\xe2\x82", 3), "x\\xe2\\x82");
 	ck_assert_str_eq(sane(NULL, 0), "");
-	/* what turns the direction of writing, and ends of lines that are none */
+	/* characters that change the direction of writing, and Unicode line separators */
 	ck_assert_str_eq(sane("a\xe2\x80\xae"
 			      "b\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8"
 			      "c",
@@ -273,7 +273,7 @@ START_TEST(nothing_drives_the_terminal)
 }
 END_TEST
 
-START_TEST(nothing_is_hidden)
+START_TEST(invisible_characters_are_escaped)
 {
 	static const struct {
 		const char *given, *shown;
@@ -294,7 +294,7 @@ START_TEST(nothing_is_hidden)
 }
 END_TEST
 
-START_TEST(json_stays_the_same_json)
+START_TEST(invisible_characters_in_json_become_equivalent_escapes)
 {
 	buf_auto struct buf out = BUF_INIT;
 	static const char json[] = "{\"a\":\"\xc2\x9b"
@@ -304,12 +304,12 @@ START_TEST(json_stays_the_same_json)
 	text_json_visible(json, sizeof json - 1, &out);
 	ck_assert_str_eq(buf_cstr(&out), "{\"a\":\"\\u009b1\\u007f\\udb40\\udc41\\u200b\u00e9\\n\"}\n");
 	buf_reset(&out);
-	text_json_visible("\xe2\x80", 2, &out); /* what is no UTF-8 is no JSON; it ends all the same */
+	text_json_visible("\xe2\x80", 2, &out); /* invalid UTF-8 is not valid JSON; the function still returns */
 	ck_assert_uint_eq(out.len, 2);
 }
 END_TEST
 
-START_TEST(a_name_stays_in_its_line)
+START_TEST(sanitized_names_have_no_line_breaks)
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -318,7 +318,7 @@ START_TEST(a_name_stays_in_its_line)
 }
 END_TEST
 
-START_TEST(a_long_text_is_shown_by_both_ends)
+START_TEST(a_long_text_is_shortened_to_both_ends)
 {
 	buf_auto struct buf whole = BUF_INIT, ends = BUF_INIT, wide = BUF_INIT;
 
@@ -334,7 +334,7 @@ START_TEST(a_long_text_is_shown_by_both_ends)
 }
 END_TEST
 
-START_TEST(signals_by_name_and_number)
+START_TEST(signals_are_parsed_by_name_and_number)
 {
 	ck_assert_int_eq(text_signal_number("TERM"), SIGTERM);
 	ck_assert_int_eq(text_signal_number("SIGTERM"), SIGTERM);
@@ -361,9 +361,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("text", utf8_is_told_from_what_is_not, a_cut_never_splits_a_character, base64_goes_there_and_back,
-		     what_is_not_base64_is_refused, durations, sizes, thousandths_go_there_and_back,
-		     people_can_read_them, globs, nothing_drives_the_terminal, nothing_is_hidden,
-		     json_stays_the_same_json, a_name_stays_in_its_line, a_long_text_is_shown_by_both_ends,
-		     signals_by_name_and_number);
+	return SUITE("text", invalid_utf8_is_detected, truncation_never_splits_a_character,
+		     base64_is_encoded_and_decoded, invalid_base64_is_rejected, durations_are_parsed, sizes_are_parsed,
+		     thousandths_are_parsed_and_formatted, sizes_and_durations_are_formatted_for_people, globs_match,
+		     control_characters_are_escaped, invisible_characters_are_escaped,
+		     invisible_characters_in_json_become_equivalent_escapes, sanitized_names_have_no_line_breaks,
+		     a_long_text_is_shortened_to_both_ends, signals_are_parsed_by_name_and_number);
 }

@@ -145,7 +145,7 @@ static inline const char *rig_decode(enum dialect d, const char *body, struct di
 	return seen;
 }
 
-/* The blocks are these, written with ' for ". */
+/* Compares JSON with expected text that is written with ' for ". */
 static inline void rig_assert_json(const json_t *got, const char *quoted)
 {
 	mem_auto char *text = mem_strdup(quoted);

@@ -2,8 +2,9 @@
 #define BAILIFF_TESTS_PAIRING_H
 
 /*
- * What providers reject: calls without results, results without calls, empty messages, wrong order of roles; stricter
- * than they are where that costs nothing. tests/fakes/provider.py checks the requests of whole programs.
+ * Checks a request for what providers reject: calls without results, results without calls, empty messages, wrong order
+ * of roles; stricter than providers where that costs nothing. tests/fakes/provider.py checks the requests of whole
+ * programs.
  *
  * pairing_check returns NULL if the body is acceptable, else what is wrong with it (static).
  */

@@ -26,7 +26,7 @@ static bool body_has(enum dialect d, const json_t *items, const char *text)
 #define IMAGE(type) "{\"type\":\"image\",\"ref\":\"out_1\",\"mediaType\":\"image/" type "\",\"data\":\"iVBORw==\"}"
 #define USER(text) "{\"type\":\"user\",\"text\":\"" text "\"}"
 
-START_TEST(call_without_result_gets_one)
+START_TEST(a_call_without_result_gets_a_placeholder)
 {
 	json_auto_t *items = rig_json(
 		ITEMS(USER("a"), ASSISTANT(CALL("c1") "," CALL("c2")), RESULT("c2", "two"), USER("b")));
@@ -69,7 +69,7 @@ START_TEST(empty_messages_are_dropped)
 }
 END_TEST
 
-START_TEST(results_arrive_while_an_empty_answer_is_between)
+START_TEST(results_are_kept_across_an_empty_answer)
 {
 	json_auto_t *items = rig_json(ITEMS(USER("a"), ASSISTANT(CALL("c1")), ASSISTANT(""), RESULT("c1", "there")));
 
@@ -78,7 +78,7 @@ START_TEST(results_arrive_while_an_empty_answer_is_between)
 }
 END_TEST
 
-START_TEST(ids_and_names_are_acceptable_to_all)
+START_TEST(ids_and_names_are_valid_for_every_dialect)
 {
 	json_auto_t *items = rig_json(
 		ITEMS(USER("a"), ASSISTANT(CALL("call_1") "," CALL("call_1") "," CALL("with space") "," CALL("")),
@@ -124,7 +124,7 @@ START_TEST(calls_of_other_models_have_a_placeholder_signature)
 }
 END_TEST
 
-START_TEST(invalid_parameters_are_named)
+START_TEST(errors_name_the_invalid_parameter)
 {
 	static const struct {
 		const char *model, *items, *tools, *field;
@@ -149,7 +149,7 @@ END_TEST
 
 /* ---- any items ---- */
 
-START_TEST(images_in_every_dialect)
+START_TEST(images_are_encoded_in_every_dialect)
 {
 	static const char *const PARTS[DIALECT_COUNT] = {
 		[DIALECT_ANTHROPIC] = "[{\"type\":\"text\",\"text\":\"look\"},{\"type\":\"image\",\"source\":{\"type\":"
@@ -242,7 +242,7 @@ static json_t *random_item(enum dialect d)
 	}
 }
 
-/* Removes Anthropic's breakpoints, which move and do not count for the cache. */
+/* Removes Anthropic's breakpoints, which move and are not part of the cached text. */
 static void strip_breakpoints(char *body)
 {
 	static const char MARK[] = ",\"cache_control\":{\"type\":\"ephemeral\"}";
@@ -251,8 +251,8 @@ static void strip_breakpoints(char *body)
 		memmove(at, at + sizeof(MARK) - 1, strlen(at + sizeof(MARK) - 1) + 1);
 }
 
-/* A request is valid whatever the items are, and the next answer leaves its bytes as they are. */
-START_TEST(any_items_are_valid_requests)
+/* The request for the next answer begins with the same bytes, so that the provider's cache is used. */
+START_TEST(any_items_give_a_valid_request)
 {
 	for (seed = 1; seed < 3000; seed += 7) {
 		unsigned long start = seed;
@@ -275,9 +275,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("conversation", call_without_result_gets_one, result_without_call_is_dropped,
-		     empty_messages_are_dropped, results_arrive_while_an_empty_answer_is_between,
-		     ids_and_names_are_acceptable_to_all, foreign_reasoning_is_dropped,
-		     calls_of_other_models_have_a_placeholder_signature, invalid_parameters_are_named,
-		     images_in_every_dialect, an_image_without_its_bytes_is_an_error, any_items_are_valid_requests);
+	return SUITE("conversation", a_call_without_result_gets_a_placeholder, result_without_call_is_dropped,
+		     empty_messages_are_dropped, results_are_kept_across_an_empty_answer,
+		     ids_and_names_are_valid_for_every_dialect, foreign_reasoning_is_dropped,
+		     calls_of_other_models_have_a_placeholder_signature, errors_name_the_invalid_parameter,
+		     images_are_encoded_in_every_dialect, an_image_without_its_bytes_is_an_error,
+		     any_items_give_a_valid_request);
 }

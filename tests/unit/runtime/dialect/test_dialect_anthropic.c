@@ -22,7 +22,7 @@ static struct dialect_answer a;
 
 static void done(void) { dialect_answer_done(&a); }
 
-START_TEST(text_reasoning_and_calls)
+START_TEST(text_reasoning_and_calls_are_decoded)
 {
 	const char *seen = rig_decode(
 		DIALECT_ANTHROPIC,
@@ -135,7 +135,7 @@ START_TEST(unparsable_call_is_a_failure)
 }
 END_TEST
 
-START_TEST(error_event_after_success)
+START_TEST(an_error_event_fails_a_started_stream)
 {
 	rig_decode(DIALECT_ANTHROPIC,
 		   STREAM(START(USAGE), BLOCK("0", "\"type\":\"text\",\"text\":\"\""), TEXT("0", "He"),
@@ -152,7 +152,7 @@ START_TEST(error_event_after_success)
 }
 END_TEST
 
-START_TEST(stop_reasons)
+START_TEST(stop_reasons_are_mapped)
 {
 	static const struct {
 		const char *word;
@@ -199,7 +199,7 @@ START_TEST(data_without_a_block_is_malformed)
 }
 END_TEST
 
-START_TEST(breakpoints_and_options)
+START_TEST(requests_have_breakpoints_and_options)
 {
 	json_auto_t *items = rig_json("[{\"type\":\"user\",\"text\":\"one\"}]");
 	json_auto_t *tools = rig_json("[{\"name\":\"a\",\"description\":\"A\",\"schema\":{}},{\"name\":\"b\","
@@ -235,11 +235,11 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "anthropic", NULL, done, 120,
-		  SUITE_TESTS(text_reasoning_and_calls, broken_stream_keeps_whole_blocks,
+		  SUITE_TESTS(text_reasoning_and_calls_are_decoded, broken_stream_keeps_whole_blocks,
 			      thinking_without_signature_is_not_sent_back, truncated_call_is_dropped,
-			      unparsable_call_is_a_failure, error_event_after_success, stop_reasons,
-			      blocks_of_unknown_types_are_skipped, data_without_a_block_is_malformed,
-			      breakpoints_and_options) }
+			      unparsable_call_is_a_failure, an_error_event_fails_a_started_stream,
+			      stop_reasons_are_mapped, blocks_of_unknown_types_are_skipped,
+			      data_without_a_block_is_malformed, requests_have_breakpoints_and_options) }
 	};
 
 	return suite_run_cases("dialect_anthropic", cases, 1);

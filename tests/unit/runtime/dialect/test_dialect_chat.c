@@ -16,7 +16,7 @@ static void done(void) { dialect_answer_done(&a); }
 
 static const char *decode(const char *body) { return rig_decode(DIALECT_OPENAI_CHAT, body, &a); }
 
-START_TEST(text_and_calls_in_fragments)
+START_TEST(text_and_calls_are_joined_from_fragments)
 {
 	const char *seen = decode(
 		STREAM(": OPENROUTER PROCESSING\n\n", DELTA("\"role\":\"assistant\",\"content\":null"),
@@ -45,7 +45,7 @@ START_TEST(text_and_calls_in_fragments)
 }
 END_TEST
 
-START_TEST(usage_may_come_anywhere)
+START_TEST(usage_is_read_from_any_chunk)
 {
 	static const char *const STREAMS[][8] = {
 		{ DELTA("\"content\":\"x\""), FINISH("stop"), USAGE(COUNTS), DONE },
@@ -83,7 +83,7 @@ START_TEST(usage_may_come_anywhere)
 }
 END_TEST
 
-START_TEST(whole_calls_that_share_an_index)
+START_TEST(whole_calls_that_share_an_index_are_separate)
 {
 	static const char *const STREAMS[][8] = {
 		{ DELTA("\"tool_calls\":[{\"index\":0,\"id\":\"x\",\"function\":{\"name\":\"shell\",\"arguments\":\"{"
@@ -114,7 +114,7 @@ START_TEST(whole_calls_that_share_an_index)
 }
 END_TEST
 
-START_TEST(same_name_twice_without_index)
+START_TEST(two_calls_of_the_same_name_without_index_are_separate)
 {
 	decode(STREAM(DELTA("\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"list\",\"arguments\":\"\"}},{"
 			    "\"id\":\"b\",\"function\":{\"name\":\"list\",\"arguments\":\"\"}}]"),
@@ -134,7 +134,7 @@ START_TEST(repeated_call_runs_once)
 }
 END_TEST
 
-START_TEST(reasoning_under_both_names)
+START_TEST(reasoning_is_read_under_both_names)
 {
 	const char *seen = decode(
 		STREAM(DELTA("\"content\":\"\",\"reasoning_content\":\"Hm\""),
@@ -153,7 +153,7 @@ START_TEST(reasoning_under_both_names)
 			"[{'type':'reasoning','text':'Hm','raw':{'member':'reasoning'}},{'type':'text','text':'Yes'}]");
 	json_auto_t *plain = rig_items(DIALECT_OPENAI_CHAT, a.blocks);
 	mem_auto char *second = rig_encode(DIALECT_OPENAI_CHAT, "m", plain);
-	ck_assert(!strstr(second, "Hm")); /* without calls nobody needs it back */
+	ck_assert(!strstr(second, "Hm")); /* without calls it need not be sent back */
 	dialect_answer_done(&a);
 
 	seen = decode(STREAM(DELTA("\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":"
@@ -174,7 +174,7 @@ START_TEST(signatures_of_calls_are_sent_back)
 }
 END_TEST
 
-START_TEST(truncation)
+START_TEST(truncated_calls_are_dropped)
 {
 	decode(STREAM(CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"}"),
 		      CALL("\"index\":1,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"comm\"}"),
@@ -184,7 +184,7 @@ START_TEST(truncation)
 	rig_assert_json(a.blocks, "[{'type':'tool_call','id':'a','name':'shell','arguments':{}}]");
 	dialect_answer_done(&a);
 
-	/* The server says tool_calls, but the call was cut. */
+	/* The server reports tool_calls, but the call is truncated. */
 	decode(STREAM(CALL("\"index\":0,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"comm\"}"),
 		      FINISH("tool_calls"), DONE));
 	ck_assert(!a.complete);
@@ -192,7 +192,7 @@ START_TEST(truncation)
 	ck_assert_uint_eq(json_array_size(a.blocks), 0);
 	dialect_answer_done(&a);
 
-	/* No finish_reason: nothing that was called counts. */
+	/* Without finish_reason no call is used. */
 	decode(STREAM(DELTA("\"content\":\"Half\""),
 		      CALL("\"index\":0,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"}"), DONE));
 	ck_assert(!a.complete);
@@ -202,7 +202,7 @@ START_TEST(truncation)
 }
 END_TEST
 
-START_TEST(errors_in_the_stream)
+START_TEST(errors_in_the_stream_have_their_category)
 {
 	decode(STREAM(DELTA("\"content\":\"Half\""),
 		      "data: {\"error\":{\"message\":\"Upstream overloaded\",\"code\":529}}\n\n"));
@@ -230,7 +230,7 @@ START_TEST(errors_in_the_stream)
 }
 END_TEST
 
-START_TEST(refusals_and_filters)
+START_TEST(refusals_and_filters_are_reported)
 {
 	decode(STREAM(DELTA("\"refusal\":\"I can't\""), FINISH("stop"), DONE));
 	ck_assert(a.complete);
@@ -242,7 +242,7 @@ START_TEST(refusals_and_filters)
 }
 END_TEST
 
-START_TEST(text_that_json_libraries_refuse)
+START_TEST(text_that_json_libraries_reject_is_replaced)
 {
 	decode(STREAM(DELTA("\"content\":\"a\\u0000b\\ud83dc\\\\u0000\""), DELTA("\"content\":\"\xff\""),
 		      DELTA("\"content\":\"\\ud83d\\ude00\\ud83d\""), FINISH("stop"), DONE));
@@ -254,7 +254,7 @@ START_TEST(text_that_json_libraries_refuse)
 }
 END_TEST
 
-START_TEST(deeply_nested_arguments_are_refused)
+START_TEST(deeply_nested_arguments_are_rejected)
 {
 	buf_auto struct buf call = BUF_INIT;
 
@@ -302,11 +302,13 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "chat", NULL, done, 120,
-		  SUITE_TESTS(text_and_calls_in_fragments, usage_may_come_anywhere, whole_calls_that_share_an_index,
-			      same_name_twice_without_index, repeated_call_runs_once, reasoning_under_both_names,
-			      signatures_of_calls_are_sent_back, truncation, errors_in_the_stream, refusals_and_filters,
-			      text_that_json_libraries_refuse, deeply_nested_arguments_are_refused,
-			      request_members_depend_on_the_server) }
+		  SUITE_TESTS(text_and_calls_are_joined_from_fragments, usage_is_read_from_any_chunk,
+			      whole_calls_that_share_an_index_are_separate,
+			      two_calls_of_the_same_name_without_index_are_separate, repeated_call_runs_once,
+			      reasoning_is_read_under_both_names, signatures_of_calls_are_sent_back,
+			      truncated_calls_are_dropped, errors_in_the_stream_have_their_category,
+			      refusals_and_filters_are_reported, text_that_json_libraries_reject_is_replaced,
+			      deeply_nested_arguments_are_rejected, request_members_depend_on_the_server) }
 	};
 
 	return suite_run_cases("dialect_chat", cases, 1);

@@ -17,7 +17,7 @@ static void done(void) { dialect_answer_done(&a); }
 
 static const char *decode(const char *body) { return rig_decode(DIALECT_GEMINI, body, &a); }
 
-START_TEST(thoughts_text_and_calls)
+START_TEST(thoughts_text_and_calls_are_decoded)
 {
 	const char *seen = decode(STREAM(
 		CHUNK("{\"text\":\"Pondering\",\"thought\":true}"), CHUNK(TEXT("Let ")), CHUNK(TEXT("me")),
@@ -53,7 +53,7 @@ START_TEST(thoughts_text_and_calls)
 }
 END_TEST
 
-START_TEST(signature_stays_with_its_part)
+START_TEST(a_signature_stays_with_its_part)
 {
 	decode(STREAM(CHUNK(TEXT("A")), CHUNK(TEXT("B")),
 		      LAST("{\"text\":\"\",\"thoughtSignature\":\"ZW5k\"}", "STOP")));
@@ -66,7 +66,7 @@ START_TEST(signature_stays_with_its_part)
 }
 END_TEST
 
-START_TEST(finish_reasons)
+START_TEST(finish_reasons_are_mapped)
 {
 	static const struct {
 		const char *word;
@@ -94,7 +94,7 @@ START_TEST(finish_reasons)
 }
 END_TEST
 
-START_TEST(streams_without_a_reason_are_broken)
+START_TEST(streams_without_finish_reason_or_content_are_broken)
 {
 	decode(STREAM(CHUNK(TEXT("Hal")), CHUNK("{\"functionCall\":{\"name\":\"shell\",\"args\":{}}}")));
 	ck_assert(!a.complete);
@@ -122,7 +122,7 @@ START_TEST(streams_without_a_reason_are_broken)
 }
 END_TEST
 
-START_TEST(address_and_options)
+START_TEST(requests_have_address_and_options)
 {
 	json_auto_t *items = rig_json("[{\"type\":\"user\",\"text\":\"one\"}]");
 	json_auto_t *tools = rig_json("[{\"name\":\"a\",\"schema\":{\"type\":\"object\"}}]");
@@ -152,9 +152,10 @@ END_TEST
 int main(void)
 {
 	const struct suite_case cases[] = { { "gemini", NULL, done, 120,
-					      SUITE_TESTS(thoughts_text_and_calls, signature_stays_with_its_part,
-							  finish_reasons, streams_without_a_reason_are_broken,
-							  address_and_options) } };
+					      SUITE_TESTS(thoughts_text_and_calls_are_decoded,
+							  a_signature_stays_with_its_part, finish_reasons_are_mapped,
+							  streams_without_finish_reason_or_content_are_broken,
+							  requests_have_address_and_options) } };
 
 	return suite_run_cases("dialect_gemini", cases, 1);
 }

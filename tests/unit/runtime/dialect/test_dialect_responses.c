@@ -27,7 +27,7 @@ static void done(void) { dialect_answer_done(&a); }
 
 static const char *decode(const char *body) { return rig_decode(DIALECT_OPENAI_RESPONSES, body, &a); }
 
-START_TEST(reasoning_text_and_calls)
+START_TEST(reasoning_text_and_calls_are_decoded)
 {
 	const char *seen = decode(
 		STREAM(CREATED, ADDED("0", "\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[]"),
@@ -76,7 +76,7 @@ START_TEST(reasoning_text_and_calls)
 }
 END_TEST
 
-START_TEST(items_without_deltas_or_only_at_the_end)
+START_TEST(items_are_read_without_deltas_or_from_the_end)
 {
 	const char *seen = decode(STREAM(CREATED, ITEM("0", MESSAGE("Hi")), ENDED("completed", USAGE)));
 
@@ -94,13 +94,13 @@ START_TEST(items_without_deltas_or_only_at_the_end)
 		"[{'type':'text','text':'Hi'},{'type':'tool_call','id':'call_9','name':'shell','arguments':{}}]");
 	dialect_answer_done(&a);
 
-	/* A repetition does not call twice. */
+	/* A repeated item is called once. */
 	decode(STREAM(CREATED, ITEM("0", CALL("completed", "{}")), ITEM("0", CALL("completed", "{}")),
 		      ENDED("completed", USAGE)));
 	ck_assert_uint_eq(json_array_size(a.blocks), 1);
 	dialect_answer_done(&a);
 
-	/* llama.cpp: no output_index, and items are told apart by their ids. */
+	/* llama.cpp sends no output_index; ids distinguish items. */
 	decode(STREAM(
 		"data: "
 		"{\"type\":\"response.output_item.added\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_"
@@ -119,7 +119,7 @@ START_TEST(items_without_deltas_or_only_at_the_end)
 }
 END_TEST
 
-START_TEST(incomplete_responses)
+START_TEST(incomplete_responses_keep_complete_items)
 {
 	decode(STREAM(CREATED, ITEM("0", MESSAGE("Part")), ITEM("1", CALL("incomplete", "{}")),
 		      ENDED("incomplete", "\"incomplete_details\":{\"reason\":\"max_output_tokens\"}," USAGE)));
@@ -156,7 +156,7 @@ START_TEST(broken_stream_keeps_whole_items)
 }
 END_TEST
 
-START_TEST(failures)
+START_TEST(failures_have_their_category)
 {
 	static const struct {
 		const char *stream, *category;
@@ -195,11 +195,11 @@ START_TEST(failures)
 		dialect_answer_done(&a);
 	}
 	decode(STREAM(CREATED, ENDED("failed", "\"error\":{\"code\":\"server_error\",\"message\":\"x\"}," USAGE)));
-	ck_assert(a.usage.known && !a.usage.estimated); /* what it cost is known all the same */
+	ck_assert(a.usage.known && !a.usage.estimated); /* its usage is known nevertheless */
 }
 END_TEST
 
-START_TEST(refusals)
+START_TEST(refusals_are_reported)
 {
 	const char *seen = decode(
 		STREAM(CREATED, DELTA("refusal", "0", "No"),
@@ -214,10 +214,12 @@ END_TEST
 
 int main(void)
 {
-	const struct suite_case cases[] = { { "responses", NULL, done, 120,
-					      SUITE_TESTS(reasoning_text_and_calls,
-							  items_without_deltas_or_only_at_the_end, incomplete_responses,
-							  broken_stream_keeps_whole_items, failures, refusals) } };
+	const struct suite_case cases[] = {
+		{ "responses", NULL, done, 120,
+		  SUITE_TESTS(reasoning_text_and_calls_are_decoded, items_are_read_without_deltas_or_from_the_end,
+			      incomplete_responses_keep_complete_items, broken_stream_keeps_whole_items,
+			      failures_have_their_category, refusals_are_reported) }
+	};
 
 	return suite_run_cases("dialect_responses", cases, 1);
 }

@@ -152,7 +152,7 @@ START_TEST(every_failure_has_its_category)
 }
 END_TEST
 
-START_TEST(messages_are_one_safe_line)
+START_TEST(messages_are_one_line_without_control_characters)
 {
 	buf_auto struct buf body = BUF_INIT;
 
@@ -204,7 +204,7 @@ START_TEST(limits_and_ids_come_from_headers)
 }
 END_TEST
 
-START_TEST(durations)
+START_TEST(durations_are_parsed)
 {
 	static const struct {
 		const char *text;
@@ -233,8 +233,9 @@ END_TEST
 int main(void)
 {
 	const struct suite_case cases[] = { { "failure", NULL, done, 120,
-					      SUITE_TESTS(every_failure_has_its_category, messages_are_one_safe_line,
-							  limits_and_ids_come_from_headers, durations) } };
+					      SUITE_TESTS(every_failure_has_its_category,
+							  messages_are_one_line_without_control_characters,
+							  limits_and_ids_come_from_headers, durations_are_parsed) } };
 
 	return suite_run_cases("failure", cases, 1);
 }

@@ -10,7 +10,7 @@ static void show(void *ctx, const char *data, size_t n)
 	buf_printf(ctx, "[%s]", data);
 }
 
-/* All events of a stream that is cut at a position; the end of the stream is the bar. */
+/* Writes all events of a stream that is cut at a position; a bar marks the end of the stream. */
 static void decode(const char *text, size_t n, size_t max, size_t cut, struct buf *out, bool *ret_too_large)
 {
 	struct sse s;
@@ -41,7 +41,7 @@ static void check(const char *text, size_t max, const char *want, bool too_large
 	}
 }
 
-START_TEST(events_are_the_same_with_every_line_end)
+START_TEST(events_are_the_same_with_every_line_ending)
 {
 	check("data: a\n\ndata: b\n\n", 100, "[a][b]|", false);
 	check("data: a\r\n\r\ndata: b\r\n\r\n", 100, "[a][b]|", false);
@@ -50,7 +50,7 @@ START_TEST(events_are_the_same_with_every_line_end)
 }
 END_TEST
 
-START_TEST(only_data_counts)
+START_TEST(only_data_fields_are_returned)
 {
 	check("\xef\xbb\xbf"
 	      "event: x\nid: 7\nretry: 10\n: comment\nunknown\ndata:a\n:\ndata:  b\ndata\n\n\n: OPENROUTER "
@@ -59,13 +59,13 @@ START_TEST(only_data_counts)
 }
 END_TEST
 
-START_TEST(characters_may_be_split)
+START_TEST(characters_can_be_split_between_reads)
 {
 	check("data: \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\n\n", 100, "[\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80]|", false);
 }
 END_TEST
 
-START_TEST(last_event_needs_no_line_ends)
+START_TEST(the_last_event_needs_no_line_ending)
 {
 	check("data: a\n\ndata: b", 100, "[a]|[b]", false);
 	check("data: a\n\ndata: b\n", 100, "[a]|[b]", false);
@@ -86,6 +86,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("sse", events_are_the_same_with_every_line_end, only_data_counts, characters_may_be_split,
-		     last_event_needs_no_line_ends, large_events_are_skipped);
+	return SUITE("sse", events_are_the_same_with_every_line_ending, only_data_fields_are_returned,
+		     characters_can_be_split_between_reads, the_last_event_needs_no_line_ending,
+		     large_events_are_skipped);
 }
