@@ -65,7 +65,7 @@ static void launch(void *host, const char *id, const void *plan, size_t len, uin
 
 	ck_assert_msg(plan_check(plan, len, &e) == 0, "%s", e.message);
 	struct fake_process *p = fake_find(host, id);
-	if (p) { /* once more, after a crash */
+	if (p) { /* launched again after a crash */
 		p->streams = *streams;
 		p->launches++;
 	} else {
@@ -386,7 +386,7 @@ void fake_reply_fn(void *ctx, const struct err *e, const char *json, size_t len)
 	snprintf(r->message, sizeof r->message, "%s", e ? e->message : "");
 }
 
-/* ---- looking at the log ---- */
+/* ---- the log ---- */
 
 struct search {
 	const char *type;
@@ -395,7 +395,7 @@ struct search {
 	unsigned count;
 };
 
-static bool look(void *ctx, const struct event_view *ev)
+static bool search_event(void *ctx, const struct event_view *ev)
 {
 	struct search *s = ctx;
 
@@ -419,7 +419,7 @@ static struct search search_log(struct fake_host *w, uint64_t after, const char 
 	const struct store_query q = { .after = after, .index = -1 };
 	struct err e = ERR_INIT;
 
-	ck_assert_msg(store_events(w->store, &q, look, &s, &e) == 0, "%s", e.message);
+	ck_assert_msg(store_events(w->store, &q, search_event, &s, &e) == 0, "%s", e.message);
 	return s;
 }
 

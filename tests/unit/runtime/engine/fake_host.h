@@ -2,8 +2,8 @@
 #define BAILIFF_TESTS_FAKE_HOST_H
 
 /*
- * A host for the engine that does what the test says: a clock that stands still until it is moved, processes that are
- * only names, and output that is appended to real spool files in a folder of the test's.
+ * A scripted host for the engine: the clock moves only when the test moves it, processes are only names, and output is
+ * appended to real spool files in a temporary directory of the test.
  */
 
 #include "runtime/base/buf.h"
@@ -38,13 +38,13 @@ struct fake_host {
 	struct fake_process processes[FAKE_PROCESSES];
 	size_t nprocesses;
 	bool nobody;                /* no client has connected */
-	unsigned policies;          /* how often the policy of a place was asked for … */
-	const char *policy_problem; /* … and why it is not known; NULL = there is none */
+	unsigned policies;          /* how often the policy of a directory was requested … */
+	const char *policy_problem; /* … and why it is unknown; NULL: no problem */
 	const char *abandoned[FAKE_PROCESSES];
 	size_t nabandoned;
 };
 
-/* The last answer that was given. */
+/* The last reply. */
 struct fake_reply {
 	unsigned count;
 	int code; /* enum err_code; 0 = a result */
@@ -53,11 +53,11 @@ struct fake_reply {
 };
 void fake_reply_fn(void *ctx, const struct err *e, const char *json, size_t len);
 
-void fake_open(struct fake_host *w);  /* a fresh folder, store and engine; recovered */
-void fake_crash(struct fake_host *w); /* the runtime is gone: engine and store, not the folder or the processes */
+void fake_open(struct fake_host *w);  /* a new directory, store and engine; recovered */
+void fake_crash(struct fake_host *w); /* frees engine and store; directory and processes stay */
 void fake_reopen(struct fake_host *w, const struct port_held *held, size_t ndeferred);
 void fake_close(struct fake_host *w);
-void fake_settle(struct fake_host *w);               /* everything queued is committed and its callbacks have run */
+void fake_settle(struct fake_host *w);               /* commits everything queued and runs its callbacks */
 void fake_advance(struct fake_host *w, uint64_t ms); /* moves the clock, ticking at every deadline on the way */
 
 struct fake_process *fake_last(struct fake_host *w);

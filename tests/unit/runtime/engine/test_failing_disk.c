@@ -1,6 +1,6 @@
 /*
  * The store's disk fails at the start of a process. The facts of the start and those of its end are in different
- * batches: the log must not have the second without the first. Or it fails when a person answers.
+ * batches: the log must not have the second without the first. It also fails when a person answers.
  */
 
 #include "tests/unit/runtime/engine/fake_host.h"
@@ -50,7 +50,7 @@ static void tear_down(void)
 	policy_hooks_done(&hooks);
 }
 
-/* The disk works again; what waits is written. */
+/* The disk works again, and pending writes are retried. */
 static void heal_disk(void)
 {
 	atomic_store(&disk_fails, false);
@@ -68,7 +68,7 @@ static void check_turn(void)
 	ck_assert(fake_verified(&w));
 }
 
-START_TEST(a_process_that_cannot_be_created)
+START_TEST(a_failed_launch_is_recorded_after_its_start)
 {
 	struct start_request r = fake_request(&w, "x");
 
@@ -81,7 +81,7 @@ START_TEST(a_process_that_cannot_be_created)
 }
 END_TEST
 
-START_TEST(a_process_that_hooks_evaluate)
+START_TEST(a_denial_by_a_hook_is_recorded_after_its_start)
 {
 	static const char text[] =
 		"{\"hooks\":{\"PreToolUse\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"x\"}]}]}}";
@@ -104,7 +104,7 @@ START_TEST(a_process_that_hooks_evaluate)
 }
 END_TEST
 
-/* The answer is rejected, and given again when the disk works. */
+/* The first answer is rejected, and repeated when the disk works again. */
 static void answer(const char *action_id, const char *decision)
 {
 	const struct action_answer a = { .action_id = action_id, .decision = decision, .source = "user" };
@@ -132,7 +132,7 @@ static void ask_for_start(char action_id[80])
 	heal_disk();
 }
 
-START_TEST(a_denial_can_be_repeated)
+START_TEST(a_denial_that_was_not_stored_can_be_repeated)
 {
 	char id[80];
 
@@ -145,7 +145,7 @@ START_TEST(a_denial_can_be_repeated)
 }
 END_TEST
 
-START_TEST(a_denial_can_be_followed_by_an_approval)
+START_TEST(a_denial_that_was_not_stored_can_be_followed_by_an_approval)
 {
 	char id[80];
 
@@ -161,9 +161,11 @@ END_TEST
 int main(void)
 {
 	const struct suite_case cases[] = { { "failing_disk", set_up, tear_down, 60,
-					      SUITE_TESTS(a_process_that_cannot_be_created,
-							  a_process_that_hooks_evaluate, a_denial_can_be_repeated,
-							  a_denial_can_be_followed_by_an_approval) } };
+					      SUITE_TESTS(
+						      a_failed_launch_is_recorded_after_its_start,
+						      a_denial_by_a_hook_is_recorded_after_its_start,
+						      a_denial_that_was_not_stored_can_be_repeated,
+						      a_denial_that_was_not_stored_can_be_followed_by_an_approval) } };
 
 	return suite_run_cases("failing_disk", cases, 1);
 }

@@ -1,4 +1,4 @@
-/* Hooks on a scripted host, across restarts of the runtime, and what they may not end. */
+/* Hooks on a scripted host: restarts of the runtime while a hook runs, and the turn that a hook must not end. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
 #include "tests/unit/suite.h"
@@ -39,7 +39,7 @@ static void tear_down(void)
 	policy_hooks_done(&hooks);
 }
 
-static void have_hook(const char *point)
+static void load_hook(const char *point)
 {
 	mem_auto char *text = mem_printf(
 		"{\"hooks\":{\"%s\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"x\"}]}]}}", point);
@@ -50,8 +50,8 @@ static void have_hook(const char *point)
 	use_hooks();
 }
 
-/* The hook's process, which was launched last, runs. */
-static struct fake_process *hook_runs(void)
+/* Runs the hook's process, which was launched last. */
+static struct fake_process *run_hook(void)
 {
 	struct fake_process *p = fake_last(&w);
 	const struct port_started s = { .pid = 4242, .attempt = 1 };
@@ -65,14 +65,14 @@ static struct fake_process *hook_runs(void)
 	return p;
 }
 
-START_TEST(a_start_that_waited_for_hooks_is_denied_once_however_often_the_runtime_is_restarted)
+START_TEST(a_start_that_waits_for_hooks_is_denied_once_despite_repeated_restarts)
 {
 	struct start_request r = fake_request(&w, "true");
 
-	have_hook("PreToolUse");
+	load_hook("PreToolUse");
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
 	fake_settle(&w);
-	struct fake_process *hook = hook_runs();
+	struct fake_process *hook = run_hook();
 	ck_assert_uint_eq(fake_count(&w, "hook.started"), 1);
 	for (int i = 0; i < 3; i++) { /* the hook's process is still there each time */
 		const struct port_held held = { .id = hook->id, .attempt = 1, .started = true };
@@ -86,18 +86,18 @@ START_TEST(a_start_that_waited_for_hooks_is_denied_once_however_often_the_runtim
 }
 END_TEST
 
-START_TEST(a_hook_does_not_end_the_turn_that_carries_the_facts_of_its_session)
+START_TEST(a_hook_does_not_end_the_turn_that_holds_its_sessions_facts)
 {
 	static const char stop[] = "{\"continue\":false,\"stopReason\":\"enough\"}";
 	struct start_request r = fake_request(&w, "false");
 
-	have_hook("PostToolUseFailure");
+	load_hook("PostToolUseFailure");
 	struct fake_process *p = fake_run(&w, &r, &reply);
 	fake_exit(&w, p, 1 << 8, 0); /* its own turn ends with it, so the hook belongs to no other */
 	fake_settle(&w);
 	ck_assert_ptr_ne(fake_last(&w), p);
 	const unsigned ended = fake_count(&w, "turn.failed") + fake_count(&w, "turn.completed");
-	struct fake_process *hook = hook_runs();
+	struct fake_process *hook = run_hook();
 	fake_print(&w, hook, STREAM_STDOUT, stop, strlen(stop));
 	fake_exit(&w, hook, 0, 0);
 	fake_settle(&w);
@@ -111,8 +111,8 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "hook_recovery", set_up, tear_down, 60,
-		  SUITE_TESTS(a_start_that_waited_for_hooks_is_denied_once_however_often_the_runtime_is_restarted,
-			      a_hook_does_not_end_the_turn_that_carries_the_facts_of_its_session) }
+		  SUITE_TESTS(a_start_that_waits_for_hooks_is_denied_once_despite_repeated_restarts,
+			      a_hook_does_not_end_the_turn_that_holds_its_sessions_facts) }
 	};
 
 	return suite_run_cases("hook_recovery", cases, 1);

@@ -1,4 +1,4 @@
-/* The model of a request, and the money that it may spend. */
+/* The choice of a model for a request, and its reservation in budgets. */
 
 #include "runtime/engine/model/model_route.h"
 
@@ -37,7 +37,7 @@ static void add(const char *name, uint64_t context)
 		.name = name, .base_url = "http://127.0.0.1:1/v1", .model = "m", .context_tokens = context
 	};
 
-	fake_advance(&w, 1); /* the order of their times is the order of the models */
+	fake_advance(&w, 1); /* models are ordered by their times */
 	engine_add_model(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
 	fake_settle(&w);
 	ck_assert_msg(reply.code == 0, "%s", reply.message);
@@ -153,7 +153,7 @@ START_TEST(a_request_reserves_the_most_that_it_can_cost)
 
 	add("big", 0);
 	ck_assert_str_eq(route(&a), "big");
-	/* 10,000 tokens that may all be written to the cache, and 1,000 of output. */
+	/* Up to 10,000 tokens written to the cache, and 1,000 of output. */
 	ck_assert_uint_eq(choice.reserved_micro_usd, 20000 + 10000);
 	ck_assert_uint_eq(choice.max_output_tokens, 1000);
 	ck_assert_uint_eq(reserved(), 30000);
@@ -234,13 +234,13 @@ START_TEST(a_cost_limit_needs_a_price)
 	ck_assert_ptr_null(route(&a));
 	ck_assert_str_eq(choice.category, "price");
 	ck_assert_str_eq(e.field, "limits.maxCostUsd");
-	/* With another model that has one, that is used. */
+	/* A model that has a price is used instead. */
 	add("big", 0);
 	ck_assert_str_eq(route(&a), "big");
 }
 END_TEST
 
-START_TEST(the_answer_fits_the_context)
+START_TEST(the_answer_is_limited_to_the_context)
 {
 	struct model_route_ask a = ask_for(NULL);
 
@@ -285,7 +285,7 @@ START_TEST(a_failed_request_ends_its_reservation_and_estimates_are_marked)
 	const struct dialect_usage lost = { .input = 10000, .output = 10, .estimated = true, .cost_usd = -1 };
 	EMIT(model_failed, tx, turn, .category = "timeout");
 	model_settle(tx, &turn, &choice.config, &lost);
-	/* Until the commit the real cost counts. */
+	/* Until the commit the real cost is counted. */
 	ck_assert_uint_eq(reserved(), 10100);
 	transaction_commit(tx);
 	fake_settle(&w);
@@ -310,7 +310,7 @@ START_TEST(open_requests_are_reserved_again_after_a_restart)
 	fake_crash(&w);
 	fake_reopen(&w, &held, 1);
 	fake_settle(&w);
-	/* 1,000 tokens that may be written to the cache at 6.25, and 32,000 of output at 25 USD. */
+	/* Up to 1,000 tokens written to the cache at 6.25, and 32,000 of output at 25 USD. */
 	ck_assert_uint_eq(reserved(), 6250 + 800000);
 	tx = transaction_new_internal(w.engine);
 	EMIT(model_failed, tx, turn, .category = "timeout");
@@ -327,7 +327,7 @@ int main(void)
 		  SUITE_TESTS(the_default_is_chosen_and_the_chain_follows_the_policy,
 			      a_request_reserves_the_most_that_it_can_cost, open_requests_share_a_budget,
 			      limits_of_the_turn_count_what_is_used_and_reserved, a_cost_limit_needs_a_price,
-			      the_answer_fits_the_context, a_limited_model_is_avoided_until_it_resets,
+			      the_answer_is_limited_to_the_context, a_limited_model_is_avoided_until_it_resets,
 			      a_failed_request_ends_its_reservation_and_estimates_are_marked,
 			      open_requests_are_reserved_again_after_a_restart) },
 	};

@@ -32,7 +32,7 @@ static void tear_down(void)
 
 static struct jval answer(const char *path) { return jval_path(jval_of(second.json.data, second.json.len), path); }
 
-static int64_t told(const char *path)
+static int64_t event_number(const char *path)
 {
 	mem_auto char *json = fake_event(&w, "sandbox.violation");
 
@@ -48,7 +48,7 @@ static struct fake_process *run(void)
 	return p;
 }
 
-static void refuse(const struct fake_process *p, const char *operation, const char *path)
+static void report_violation(const struct fake_process *p, const char *operation, const char *path)
 {
 	struct violation v = { .kind = "filesystem",
 			       .operation = operation,
@@ -63,42 +63,42 @@ static void refuse(const struct fake_process *p, const char *operation, const ch
 	engine_on_violation(w.engine, p->id, &v);
 }
 
-START_TEST(the_first_is_told_at_once_and_the_rest_is_counted)
+START_TEST(the_first_violation_is_reported_immediately_and_repeats_are_counted)
 {
 	const struct fake_process *p = run();
 
-	refuse(p, "write", "/etc/hosts");
+	report_violation(p, "write", "/etc/hosts");
 	fake_settle(&w);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 1);
-	ck_assert_int_eq(told("payload.count"), 1);
-	ck_assert_int_eq(told("payload.pid"), 77);
+	ck_assert_int_eq(event_number("payload.count"), 1);
+	ck_assert_int_eq(event_number("payload.pid"), 77);
 	for (int i = 0; i < 1000; i++)
-		refuse(p, "write", "/etc/hosts");
+		report_violation(p, "write", "/etc/hosts");
 	fake_advance(&w, 500);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 1);
 	fake_advance(&w, 600);
 	fake_settle(&w);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 2);
-	ck_assert_int_eq(told("payload.count"), 1000);
+	ck_assert_int_eq(event_number("payload.count"), 1000);
 	fake_advance(&w, 5000);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 2);
 }
 END_TEST
 
-START_TEST(all_of_them_come_before_the_end)
+START_TEST(violations_are_reported_before_the_end_of_the_process)
 {
 	struct fake_process *p = run();
 	uint64_t before = store_last_sequence(w.store);
 
-	refuse(p, "write", "/etc/hosts");
-	refuse(p, "write", "/etc/hosts");
-	refuse(p, "write", "/etc/hosts");
-	refuse(p, "read", "/etc/shadow");
+	report_violation(p, "write", "/etc/hosts");
+	report_violation(p, "write", "/etc/hosts");
+	report_violation(p, "write", "/etc/hosts");
+	report_violation(p, "read", "/etc/shadow");
 	fake_exit(&w, p, EXITED(0), 0);
 	mem_auto char *types = fake_types(&w, before);
 	ck_assert_str_eq(types, "sandbox.violation sandbox.violation sandbox.violation process.completed "
 				"turn.completed thread.updated");
-	ck_assert_int_eq(told("payload.count"), 2);
+	ck_assert_int_eq(event_number("payload.count"), 2);
 	ck_assert_int_eq(jval_int(answer("violationCount"), -1), 4);
 	struct jiter it = jiter_on(answer("violations"));
 	ck_assert(jiter_next(&it));
@@ -111,8 +111,8 @@ START_TEST(all_of_them_come_before_the_end)
 }
 END_TEST
 
-static void refuse_host(const struct fake_process *p, const char *operation, const char *host, const char *address,
-			int port)
+static void report_blocked_host(const struct fake_process *p, const char *operation, const char *host,
+				const char *address, int port)
 {
 	struct violation v = {
 		.kind = "network", .operation = operation, .source = "audit", .reason = "no network", .port = port
@@ -123,14 +123,14 @@ static void refuse_host(const struct fake_process *p, const char *operation, con
 	engine_on_violation(w.engine, p->id, &v);
 }
 
-START_TEST(what_was_tried_without_a_network_is_named)
+START_TEST(hosts_that_were_tried_without_network_are_listed)
 {
 	struct fake_process *p = run();
 
-	refuse_host(p, "connect", "", "10.0.0.53", 53);
-	refuse_host(p, "connect", "", "192.0.2.7", 443);
-	refuse_host(p, "connect", "", "2001:db8::1", 80);
-	refuse_host(p, "lookup", "example.test", "", -1);
+	report_blocked_host(p, "connect", "", "10.0.0.53", 53);
+	report_blocked_host(p, "connect", "", "192.0.2.7", 443);
+	report_blocked_host(p, "connect", "", "2001:db8::1", 80);
+	report_blocked_host(p, "lookup", "example.test", "", -1);
 	fake_exit(&w, p, EXITED(1), 0);
 	mem_auto char *json = fake_event(&w, "process.completed");
 	struct jval hosts = jval_path(jval_of(json, strlen(json)), "payload.wouldOpen.allowHosts");
@@ -139,12 +139,12 @@ START_TEST(what_was_tried_without_a_network_is_named)
 }
 END_TEST
 
-START_TEST(what_was_missed_is_owned_up_to)
+START_TEST(missed_violations_make_the_count_a_minimum)
 {
 	struct fake_process *p = run();
 
 	engine_on_violations_missed(w.engine, p->id);
-	refuse(p, "write", "/etc/hosts");
+	report_violation(p, "write", "/etc/hosts");
 	fake_exit(&w, p, EXITED(0), 0);
 	mem_auto char *json = fake_event(&w, "process.completed");
 	struct jval payload = jval_path(jval_of(json, strlen(json)), "payload");
@@ -153,12 +153,12 @@ START_TEST(what_was_missed_is_owned_up_to)
 }
 END_TEST
 
-START_TEST(everyday_ones_are_counted_in_the_end_only)
+START_TEST(benign_violations_are_only_counted_at_the_end)
 {
 	struct fake_process *p = run();
 
-	refuse(p, "read", "/root/.bashrc");
-	refuse(p, "read", "/root/.gitconfig");
+	report_violation(p, "read", "/root/.bashrc");
+	report_violation(p, "read", "/root/.gitconfig");
 	fake_exit(&w, p, EXITED(0), 0);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 0);
 	ck_assert_int_eq(jval_int(answer("benignRefusals"), -1), 2);
@@ -166,14 +166,14 @@ START_TEST(everyday_ones_are_counted_in_the_end_only)
 }
 END_TEST
 
-START_TEST(many_different_ones_are_counted_together)
+START_TEST(many_different_violations_are_combined)
 {
 	struct fake_process *p = run();
 	char path[64];
 
 	for (int i = 0; i < 5000; i++) {
 		snprintf(path, sizeof path, "/etc/%d", i);
-		refuse(p, i % 2 ? "write" : "read", path);
+		report_violation(p, i % 2 ? "write" : "read", path);
 	}
 	fake_exit(&w, p, EXITED(0), 0);
 	ck_assert_uint_le(fake_count(&w, "sandbox.violation"), 70);
@@ -186,7 +186,7 @@ START_TEST(many_different_ones_are_counted_together)
 }
 END_TEST
 
-START_TEST(what_the_init_tries_is_no_violation)
+START_TEST(denials_of_the_init_are_not_violations)
 {
 	const struct fake_process *p = run();
 	struct violation v = {
@@ -206,10 +206,11 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "process_violation", set_up, tear_down, 60,
-		  SUITE_TESTS(the_first_is_told_at_once_and_the_rest_is_counted, all_of_them_come_before_the_end,
-			      what_was_tried_without_a_network_is_named, what_was_missed_is_owned_up_to,
-			      everyday_ones_are_counted_in_the_end_only, many_different_ones_are_counted_together,
-			      what_the_init_tries_is_no_violation) }
+		  SUITE_TESTS(the_first_violation_is_reported_immediately_and_repeats_are_counted,
+			      violations_are_reported_before_the_end_of_the_process,
+			      hosts_that_were_tried_without_network_are_listed,
+			      missed_violations_make_the_count_a_minimum, benign_violations_are_only_counted_at_the_end,
+			      many_different_violations_are_combined, denials_of_the_init_are_not_violations) }
 	};
 
 	return suite_run_cases("process_violation", cases, 1);

@@ -1,4 +1,4 @@
-/* Session sandboxes: the holder's life is the sandbox's, and commands end before it does. */
+/* Session sandboxes live as long as their holder, and commands end before the holder. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
 
@@ -67,7 +67,7 @@ static struct fake_process *member(const char *command_line)
 	return fake_run(&w, &r, &second);
 }
 
-static void close_it(void)
+static void close_sandbox(void)
 {
 	engine_close_sandbox(w.engine, "dev", &fake_caller, fake_reply_fn, &second);
 	fake_settle(&w);
@@ -93,7 +93,7 @@ static bool is_open(void)
 	return strstr(buf_cstr(&out), sandbox) != NULL;
 }
 
-START_TEST(it_is_created_with_its_holder)
+START_TEST(a_sandbox_is_created_with_its_holder)
 {
 	mem_auto char *types = fake_types(&w, 0);
 
@@ -105,7 +105,7 @@ START_TEST(it_is_created_with_its_holder)
 }
 END_TEST
 
-START_TEST(a_holder_that_fails_leaves_none)
+START_TEST(a_failed_holder_leaves_no_sandbox)
 {
 	struct fake_process *p = create("other", 0);
 	char id[PLAN_KEY_MAX];
@@ -122,11 +122,11 @@ START_TEST(a_holder_that_fails_leaves_none)
 }
 END_TEST
 
-START_TEST(a_name_is_taken_while_it_is_open)
+START_TEST(the_name_of_an_open_sandbox_is_in_use)
 {
 	create("dev", 0);
 	ck_assert_int_eq(reply.code, ERR_CONFLICT);
-	close_it();
+	close_sandbox();
 	fake_exit(&w, holder(), SIGKILL, 0);
 	begin(create("dev", 0));
 	ck_assert_int_eq(reply.code, 0);
@@ -145,7 +145,7 @@ START_TEST(a_command_is_launched_through_the_holder)
 }
 END_TEST
 
-START_TEST(options_of_the_sandbox_are_rejected)
+START_TEST(sandbox_options_are_rejected_for_a_command_in_it)
 {
 	struct start_request r = fake_request(&w, "true");
 
@@ -161,7 +161,7 @@ START_TEST(options_of_the_sandbox_are_rejected)
 }
 END_TEST
 
-START_TEST(limits_are_those_of_the_command)
+START_TEST(limits_apply_to_the_command)
 {
 	struct start_request r = fake_request(&w, "true");
 
@@ -175,12 +175,12 @@ START_TEST(limits_are_those_of_the_command)
 }
 END_TEST
 
-START_TEST(closing_ends_commands_first)
+START_TEST(closing_a_sandbox_ends_its_commands_first)
 {
 	struct fake_process *p = member("sleep 9");
 
 	second.count = 0;
-	close_it();
+	close_sandbox();
 	ck_assert_uint_eq(p->signals, 1ull << (SIGTERM - 1));
 	ck_assert_uint_eq(holder()->signals, 0);
 	fake_exit(&w, p, SIGTERM, 0);
@@ -196,11 +196,11 @@ START_TEST(closing_ends_commands_first)
 }
 END_TEST
 
-/* The holder's death kills what is left. */
-START_TEST(a_command_that_does_not_end_does_not_keep_it)
+/* The death of the holder kills the commands that are left. */
+START_TEST(a_command_that_does_not_end_does_not_keep_the_sandbox_open)
 {
 	member("sleep 9");
-	close_it();
+	close_sandbox();
 	fake_advance(&w, 6000);
 	ck_assert(!holder()->signals && !holder()->kill_tree);
 	fake_advance(&w, 2000);
@@ -208,7 +208,7 @@ START_TEST(a_command_that_does_not_end_does_not_keep_it)
 }
 END_TEST
 
-START_TEST(the_idle_period_begins_with_the_last_end)
+START_TEST(the_idle_period_begins_when_the_last_command_ends)
 {
 	struct fake_process *p = member("sleep 9");
 
@@ -223,7 +223,7 @@ START_TEST(the_idle_period_begins_with_the_last_end)
 }
 END_TEST
 
-START_TEST(a_dead_holder_closes_it)
+START_TEST(a_dead_holder_closes_its_sandbox)
 {
 	fake_exit(&w, holder(), SIGKILL, 0);
 	ck_closed("failed");
@@ -231,7 +231,7 @@ START_TEST(a_dead_holder_closes_it)
 }
 END_TEST
 
-START_TEST(it_survives_the_runtime)
+START_TEST(a_sandbox_survives_a_crash_of_the_runtime)
 {
 	const struct port_held held = { .id = holder_id, .attempt = 1, .started = true };
 
@@ -245,7 +245,7 @@ START_TEST(it_survives_the_runtime)
 }
 END_TEST
 
-START_TEST(it_is_lost_with_its_guard)
+START_TEST(a_sandbox_is_lost_with_its_guard)
 {
 	member("true");
 	fake_crash(&w);
@@ -277,7 +277,7 @@ START_TEST(a_shutdown_ends_commands_first)
 }
 END_TEST
 
-START_TEST(an_archived_session_ends_those_bound_to_it)
+START_TEST(archiving_a_session_ends_its_sandboxes)
 {
 	const struct session_request s = { .session_id = "sess_x" };
 	const struct session_change archive = { .session_id = "sess_x", .archived = 1 };
@@ -297,7 +297,7 @@ START_TEST(an_archived_session_ends_those_bound_to_it)
 }
 END_TEST
 
-/* With the leak check (tests/prove/sanitizers.py leaks): everything that waits is freed, too. */
+/* With the leak check (tests/prove/sanitizers.py leaks): waiting starts are freed, too. */
 START_TEST(the_engine_can_be_freed_while_starts_wait_for_a_sandbox)
 {
 	const struct session_request s = { .session_id = "sess_x" };
@@ -323,20 +323,20 @@ int main(void)
 	Suite *s = suite_create("sandbox");
 	TCase *t = tcase_create("sandbox");
 	const TTest *const tests[] = {
-		it_is_created_with_its_holder,
-		a_holder_that_fails_leaves_none,
-		a_name_is_taken_while_it_is_open,
+		a_sandbox_is_created_with_its_holder,
+		a_failed_holder_leaves_no_sandbox,
+		the_name_of_an_open_sandbox_is_in_use,
 		a_command_is_launched_through_the_holder,
-		options_of_the_sandbox_are_rejected,
-		limits_are_those_of_the_command,
-		closing_ends_commands_first,
-		a_command_that_does_not_end_does_not_keep_it,
-		the_idle_period_begins_with_the_last_end,
-		a_dead_holder_closes_it,
-		it_survives_the_runtime,
-		it_is_lost_with_its_guard,
+		sandbox_options_are_rejected_for_a_command_in_it,
+		limits_apply_to_the_command,
+		closing_a_sandbox_ends_its_commands_first,
+		a_command_that_does_not_end_does_not_keep_the_sandbox_open,
+		the_idle_period_begins_when_the_last_command_ends,
+		a_dead_holder_closes_its_sandbox,
+		a_sandbox_survives_a_crash_of_the_runtime,
+		a_sandbox_is_lost_with_its_guard,
 		a_shutdown_ends_commands_first,
-		an_archived_session_ends_those_bound_to_it,
+		archiving_a_session_ends_its_sandboxes,
 		the_engine_can_be_freed_while_starts_wait_for_a_sandbox,
 	};
 

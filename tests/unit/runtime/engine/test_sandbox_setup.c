@@ -16,7 +16,7 @@ static struct caller agent(void)
 	return c;
 }
 
-static void ask(const struct start_request *r, const struct caller *c, int expected)
+static void start(const struct start_request *r, const struct caller *c, int expected)
 {
 	engine_start_process(w.engine, r, c, fake_reply_fn, &reply);
 	ck_assert_int_eq(reply.code, expected);
@@ -38,7 +38,7 @@ START_TEST(a_start_is_confined_by_default)
 }
 END_TEST
 
-START_TEST(more_is_for_operators)
+START_TEST(only_operators_may_widen_the_sandbox)
 {
 	const char *const roots[] = { "/srv/data" };
 	const struct caller c = agent();
@@ -47,20 +47,20 @@ START_TEST(more_is_for_operators)
 	struct start_request r = fake_request(&w, "x");
 	r.sandbox.change.write = roots;
 	r.sandbox.change.nwrite = 1;
-	ask(&r, &c, ERR_PERMISSION);
+	start(&r, &c, ERR_PERMISSION);
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&reply.json), "\"decision\":\"deny\""));
 	r.sandbox.change.nwrite = 0;
 	r.sandbox.profile = "host";
-	ask(&r, &c, ERR_PERMISSION);
+	start(&r, &c, ERR_PERMISSION);
 	r.sandbox.profile = NULL;
 	r.sandbox.cwd = "/";
-	ask(&r, &c, ERR_INVALID);
+	start(&r, &c, ERR_INVALID);
 	ck_assert_uint_eq(w.nprocesses, 0);
 	fake_close(&w);
 }
 END_TEST
 
-START_TEST(what_would_be_applied_can_be_asked)
+START_TEST(a_sandbox_can_be_shown_without_a_start)
 {
 	static const char text[] = "{\"profiles\":{\"mine\":{\"hidden\":[\"/srv/x\"],\"pids\":7}}}";
 	struct policy_profiles profiles = { 0 };
@@ -82,8 +82,8 @@ START_TEST(what_would_be_applied_can_be_asked)
 }
 END_TEST
 
-/* Compiled profiles are kept: not longer than the policy that they come from, and only for the same request. */
-START_TEST(a_changed_profile_counts_at_once)
+/* Compiled profiles are cached for the same request until the policy changes. */
+START_TEST(a_changed_profile_takes_effect_immediately)
 {
 	static const char *const texts[] = { "{\"profiles\":{\"mine\":{\"hidden\":[\"/srv/x\"]}}}",
 					     "{\"profiles\":{\"mine\":{\"hidden\":[\"/srv/y\"]}}}" };
@@ -116,12 +116,12 @@ START_TEST(a_changed_profile_counts_at_once)
 }
 END_TEST
 
-START_TEST(nothing_starts_while_the_policy_is_not_known)
+START_TEST(nothing_starts_while_the_policy_is_unknown)
 {
 	fake_open(&w);
 	struct start_request r = fake_request(&w, "x");
 	engine_set_policy_problem(w.engine, "line 3");
-	ask(&r, &fake_caller, ERR_UNAVAILABLE);
+	start(&r, &fake_caller, ERR_UNAVAILABLE);
 	ck_assert_ptr_nonnull(strstr(reply.message, "line 3"));
 	engine_set_policy_problem(w.engine, NULL);
 	fake_run(&w, &r, &reply);
@@ -129,7 +129,7 @@ START_TEST(nothing_starts_while_the_policy_is_not_known)
 }
 END_TEST
 
-START_TEST(another_policy_is_a_fact_once)
+START_TEST(a_changed_policy_is_recorded_once)
 {
 	fake_open(&w);
 	engine_policy_is(w.engine, "user", "", "none");
@@ -154,7 +154,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("confinement", a_start_is_confined_by_default, more_is_for_operators,
-		     what_would_be_applied_can_be_asked, a_changed_profile_counts_at_once,
-		     nothing_starts_while_the_policy_is_not_known, another_policy_is_a_fact_once);
+	return SUITE("confinement", a_start_is_confined_by_default, only_operators_may_widen_the_sandbox,
+		     a_sandbox_can_be_shown_without_a_start, a_changed_profile_takes_effect_immediately,
+		     nothing_starts_while_the_policy_is_unknown, a_changed_policy_is_recorded_once);
 }

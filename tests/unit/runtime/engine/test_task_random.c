@@ -1,7 +1,7 @@
 /*
- * Tasks and jobs under random requests, ends and crashes, from a seed. After each step: what has ended has no open
- * attempt, what is cancelled has no live process, and an answer is either a result or an error that says why. At the
- * end the models equal a fresh projection of the log.
+ * Tasks and jobs under random requests, ends and crashes, from a seed. After each step: an ended task has no open
+ * attempt, a cancelled one has no live process, and a reply is either a result or an error with a message. At the end
+ * the read models equal a new projection of the log.
  */
 
 #include "tests/unit/runtime/engine/fake_host.h"
@@ -24,7 +24,7 @@ static struct fake_host w;
 static uint64_t state;
 static enum { LAUNCHED, RUNNING, ENDED } lives[FAKE_PROCESSES];
 
-static unsigned dice(unsigned n)
+static unsigned random_below(unsigned n)
 {
 	state = state * 6364136223846793005ull + 1442695040888963407ull;
 	return (unsigned)(state >> 33) % n;
@@ -32,7 +32,7 @@ static unsigned dice(unsigned n)
 
 typedef void engine_fn(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
 
-static void ask(engine_fn *fn, const char *params)
+static void send_request(engine_fn *fn, const char *params)
 {
 	struct fake_reply reply = { 0 };
 	json_t *json = json_loads(params, 0, NULL);
@@ -40,7 +40,7 @@ static void ask(engine_fn *fn, const char *params)
 	ck_assert_msg(json != NULL, "%s", params);
 	fn(w.engine, json, &fake_caller, fake_reply_fn, &reply);
 	json_decref(json);
-	if (dice(2)) /* the next request may come before this one is durable */
+	if (random_below(2)) /* the next request may arrive before this one is durable */
 		fake_settle(&w);
 	while (reply.count == 0)
 		fake_settle(&w);
@@ -51,8 +51,11 @@ static void ask(engine_fn *fn, const char *params)
 	buf_done(&reply.json);
 }
 
-/* One of the latest. */
-static unsigned any(unsigned made) { return made > NAMES ? made - NAMES + dice(NAMES) : dice(made + 1); }
+/* One of the newest. */
+static unsigned any(unsigned made)
+{
+	return made > NAMES ? made - NAMES + random_below(NAMES) : random_below(made + 1);
+}
 
 static void random_request(unsigned *made)
 {
@@ -79,36 +82,37 @@ static void random_request(unsigned *made)
 		{ engine_update_task, ",\"title\":\"t\"" },
 	};
 	static const char *const kinds[] = { "parent", "child", "blocks", "blocked_by", "source_task" };
-	unsigned what = dice(30), one = any(*made), other = any(*made);
+	unsigned what = random_below(30), one = any(*made), other = any(*made);
 	mem_auto char *params = NULL;
 
 	if (what < 6) {
 		params = mem_printf("{\"taskId\":\"t%u\",\"objective\":\"o\"%s%s%s}", *made,
-				    dice(2) ? ",\"commandLine\":\"true\"" : "", dice(2) ? ",\"autoComplete\":true" : "",
-				    dice(3) ? "" : ",\"retryPolicy\":{\"maxAttempts\":3,\"backoffMs\":50}");
-		ask(engine_create_task, params);
+				    random_below(2) ? ",\"commandLine\":\"true\"" : "",
+				    random_below(2) ? ",\"autoComplete\":true" : "",
+				    random_below(3) ? "" : ",\"retryPolicy\":{\"maxAttempts\":3,\"backoffMs\":50}");
+		send_request(engine_create_task, params);
 		(*made)++;
 	} else if (what < 10) {
 		params = mem_printf("{\"taskId\":\"t%u\",\"kind\":\"%s\",\"targetId\":\"t%u\"}", one,
-				    kinds[dice(countof(kinds))], other);
-		ask(dice(4) ? engine_link_tasks : engine_unlink_tasks, params);
+				    kinds[random_below(countof(kinds))], other);
+		send_request(random_below(4) ? engine_link_tasks : engine_unlink_tasks, params);
 	} else if (what < 12) {
 		params = mem_printf("{\"taskId\":\"t%u\",\"items\":[{},{}],\"maxParallel\":1,\"commandLine\":\"true\","
 				    "\"retryPolicy\":{\"maxAttempts\":2}}",
 				    one);
-		ask(engine_create_job, params);
+		send_request(engine_create_job, params);
 	} else {
-		unsigned v = dice(countof(verbs));
+		unsigned v = random_below(countof(verbs));
 		params = mem_printf("{\"taskId\":\"t%u\"%s}", one, verbs[v].more);
-		ask(verbs[v].fn, params);
+		send_request(verbs[v].fn, params);
 	}
 }
 
-/* Some process goes a step further. */
+/* A random process advances by one step. */
 static void random_process(void)
 {
 	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = ATTEMPT };
-	unsigned i = w.nprocesses ? dice((unsigned)w.nprocesses) : 0;
+	unsigned i = w.nprocesses ? random_below((unsigned)w.nprocesses) : 0;
 
 	for (size_t n = 0; n < w.nprocesses && lives[i] == ENDED; n++)
 		i = (i + 1) % (unsigned)w.nprocesses;
@@ -123,12 +127,12 @@ static void random_process(void)
 		lives[i] = RUNNING;
 	} else {
 		lives[i] = ENDED;
-		fake_exit(&w, p, p->signals & 1ull << (SIGTERM - 1) ? SIGTERM : dice(2) ? 0 : 1 << 8, 0);
+		fake_exit(&w, p, p->signals & 1ull << (SIGTERM - 1) ? SIGTERM : random_below(2) ? 0 : 1 << 8, 0);
 	}
 	fake_settle(&w);
 }
 
-/* Half of what ran is still held by the guard; what was only launched never was. */
+/* The guard still holds half of the running processes, and none that were only launched. */
 static void random_crash(void)
 {
 	struct port_held held[FAKE_PROCESSES];
@@ -137,7 +141,7 @@ static void random_crash(void)
 	fake_settle(&w);
 	fake_crash(&w);
 	for (size_t i = 0; i < w.nprocesses; i++) {
-		if (lives[i] == RUNNING && dice(2))
+		if (lives[i] == RUNNING && random_below(2))
 			held[n++] = (struct port_held){ .id = w.processes[i].id, .attempt = ATTEMPT, .started = true };
 		else if (lives[i] == RUNNING)
 			lives[i] = ENDED;
@@ -163,7 +167,7 @@ static void check_tasks(unsigned made)
 	}
 }
 
-START_TEST(nothing_illegal_comes_of_it)
+START_TEST(random_requests_ends_and_crashes_keep_tasks_consistent)
 {
 	unsigned made = 0;
 
@@ -171,22 +175,22 @@ START_TEST(nothing_illegal_comes_of_it)
 	memset(lives, 0, sizeof lives);
 	fake_open(&w);
 	for (int i = 0; i < STEPS && w.nprocesses < FAKE_PROCESSES - 16; i++) {
-		unsigned what = dice(20);
+		unsigned what = random_below(20);
 		if (what < 12)
 			random_request(&made);
 		else if (what < 18)
 			random_process();
 		else if (what == 18)
-			fake_advance(&w, dice(200));
-		else if (dice(4) == 0)
+			fake_advance(&w, random_below(200));
+		else if (random_below(4) == 0)
 			random_crash();
 		fake_settle(&w);
 		check_tasks(made);
 	}
-	/* Everything that is asked to end comes to an end. */
+	/* Everything that is requested to end ends. */
 	for (unsigned t = 0; t < made; t++) {
 		mem_auto char *params = mem_printf("{\"taskId\":\"t%u\"}", t);
-		ask(engine_cancel_task, params);
+		send_request(engine_cancel_task, params);
 	}
 	for (int i = 0; i < 4 * FAKE_PROCESSES; i++)
 		random_process();
@@ -214,7 +218,7 @@ int main(void)
 	TCase *t = tcase_create("task random");
 
 	tcase_set_timeout(t, 300);
-	tcase_add_loop_test(t, nothing_illegal_comes_of_it, 0, SEEDS);
+	tcase_add_loop_test(t, random_requests_ends_and_crashes_keep_tasks_consistent, 0, SEEDS);
 	suite_add_tcase(s, t);
 	SRunner *runner = srunner_create(s);
 	srunner_run_all(runner, CK_ENV);

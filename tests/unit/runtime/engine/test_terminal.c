@@ -69,7 +69,7 @@ static uint64_t view_number(const char *path)
 	return jval_uint(jval_path(jval_of(doc.data, doc.len), path), 0);
 }
 
-START_TEST(it_has_one_stream_and_says_its_size)
+START_TEST(a_terminal_has_one_stream_and_a_recorded_size)
 {
 	ck_assert_uint_eq(shell->plan_flags & (PLAN_TTY | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE), PLAN_TTY);
 	ck_assert_str_eq(shell->streams.ref[STREAM_STDOUT], "");
@@ -86,7 +86,7 @@ START_TEST(it_has_one_stream_and_says_its_size)
 }
 END_TEST
 
-START_TEST(what_is_typed_is_a_fact_unless_it_is_a_secret)
+START_TEST(input_is_recorded_unless_echo_is_off)
 {
 	type("ls\r");
 	ck_member("process.input", "payload.preview", "\"ls\\r\"");
@@ -96,7 +96,7 @@ START_TEST(what_is_typed_is_a_fact_unless_it_is_a_secret)
 	ck_member("process.input", "payload.preview", "");
 	ck_member("process.input", "payload.bytes", "8");
 	ck_member("process.input", "payload.redacted", "true");
-	shell->line.canonical = false; /* an editor: no echo either, but keys */
+	shell->line.canonical = false; /* an editor: no echo, but not a secret */
 	type("x");
 	ck_member("process.input", "payload.preview", "\"x\"");
 	ck_member("process.input", "payload.redacted", "false");
@@ -104,8 +104,8 @@ START_TEST(what_is_typed_is_a_fact_unless_it_is_a_secret)
 }
 END_TEST
 
-/* Echo goes off while the first part waits: it is a secret as a whole. */
-START_TEST(a_secret_that_waited_is_one)
+/* Echo is turned off while part of the input waits: all of it is a secret. */
+START_TEST(a_secret_that_waited_is_redacted)
 {
 	shell->stdin_room = 3;
 	type("secret");
@@ -120,7 +120,7 @@ START_TEST(a_secret_that_waited_is_one)
 }
 END_TEST
 
-START_TEST(the_end_of_input_is_a_character)
+START_TEST(the_end_of_input_is_sent_as_a_character)
 {
 	type("line\n");
 	end_input();
@@ -129,7 +129,7 @@ START_TEST(the_end_of_input_is_a_character)
 	ck_member("process.input", "payload.kind", "\"eof\"");
 	buf_reset(&shell->input);
 	type("half");
-	end_input(); /* the first only hands on what there is of the line */
+	end_input(); /* the first one only passes on the incomplete line */
 	ck_assert_str_eq(buf_cstr(&shell->input), "half\x04\x04");
 	buf_reset(&shell->input);
 	shell->line = (struct port_line){ .eof = 5 };
@@ -147,7 +147,7 @@ START_TEST(the_end_of_input_is_a_character)
 }
 END_TEST
 
-START_TEST(a_size_is_a_fact_and_survives)
+START_TEST(a_resize_is_recorded_and_survives_a_restart)
 {
 	char id[PLAN_KEY_MAX];
 
@@ -186,8 +186,8 @@ START_TEST(pipes_have_no_size)
 }
 END_TEST
 
-/* Without input there is an event every 50 ms; the echo of a key is not kept for that. */
-START_TEST(an_echo_does_not_wait)
+/* Output is reported every 50 ms; the echo of a key is reported immediately. */
+START_TEST(an_echo_is_reported_immediately)
 {
 	fake_advance(&w, 1000);
 	fake_print(&w, shell, STREAM_PTY, "a", 1);
@@ -215,7 +215,7 @@ START_TEST(an_echo_does_not_wait)
 }
 END_TEST
 
-START_TEST(it_is_ended_by_a_hangup)
+START_TEST(a_terminal_process_is_terminated_by_a_hangup)
 {
 	engine_terminate_process(w.engine, shell->id, "user", 0, 1000, &fake_caller, fake_reply_fn, &second);
 	ck_assert_uint_eq(shell->signals, 1ull << (SIGHUP - 1));
@@ -229,14 +229,14 @@ int main(void)
 	Suite *s = suite_create("terminal");
 	TCase *t = tcase_create("terminal");
 	const TTest *const tests[] = {
-		it_has_one_stream_and_says_its_size,
-		what_is_typed_is_a_fact_unless_it_is_a_secret,
-		a_secret_that_waited_is_one,
-		the_end_of_input_is_a_character,
-		a_size_is_a_fact_and_survives,
+		a_terminal_has_one_stream_and_a_recorded_size,
+		input_is_recorded_unless_echo_is_off,
+		a_secret_that_waited_is_redacted,
+		the_end_of_input_is_sent_as_a_character,
+		a_resize_is_recorded_and_survives_a_restart,
 		pipes_have_no_size,
-		an_echo_does_not_wait,
-		it_is_ended_by_a_hangup,
+		an_echo_is_reported_immediately,
+		a_terminal_process_is_terminated_by_a_hangup,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);

@@ -88,8 +88,8 @@ START_TEST(a_slow_disk_does_not_delay_the_signal)
 }
 END_TEST
 
-/* The reason that is recorded is the first request's, although another end comes before its intent is durable. */
-START_TEST(requests_act_in_their_order)
+/* Even when another request arrives before the intent of the first one is durable. */
+START_TEST(the_reason_of_the_first_request_is_recorded)
 {
 	struct fake_process *p = run();
 	struct caller other = fake_caller;
@@ -105,8 +105,8 @@ START_TEST(requests_act_in_their_order)
 }
 END_TEST
 
-/* The process ends while no runtime is there, and the next one records that before the request is repeated. */
-START_TEST(repeated_after_a_crash_it_has_the_end_as_its_result)
+/* The process ends while no runtime is running; the next one records the end before the request is repeated. */
+START_TEST(a_request_repeated_after_a_crash_returns_the_end)
 {
 	struct fake_process *p = run();
 	const struct port_held held = { .id = p->id, .attempt = 1, .started = true };
@@ -118,7 +118,7 @@ START_TEST(repeated_after_a_crash_it_has_the_end_as_its_result)
 	ck_assert(is_begun());
 	fake_exit(&w, p, SIGTERM, 0);
 	fake_settle(&w);
-	caller.repeated = true; /* as the control socket does for a record that says "begun" */
+	caller.repeated = true; /* as the control socket does for a record with status "begun" */
 	request_end(p->id, &second);
 	ck_assert_uint_eq(second.count, 1);
 	ck_assert_msg(second.code == 0, "%s", second.message);
@@ -133,7 +133,7 @@ START_TEST(repeated_after_a_crash_it_has_the_end_as_its_result)
 }
 END_TEST
 
-START_TEST(repeated_after_a_crash_it_ends_a_process_that_still_runs)
+START_TEST(a_request_repeated_after_a_crash_ends_a_process_that_still_runs)
 {
 	struct fake_process *p = run();
 	const struct port_held held = { .id = p->id, .attempt = 1, .started = true };
@@ -162,8 +162,9 @@ int main(void)
 	const struct suite_case cases[] = {
 		{ "terminate", set_up, tear_down, 60,
 		  SUITE_TESTS(the_intent_is_durable_before_the_signal, a_slow_disk_does_not_delay_the_signal,
-			      requests_act_in_their_order, repeated_after_a_crash_it_has_the_end_as_its_result,
-			      repeated_after_a_crash_it_ends_a_process_that_still_runs) }
+			      the_reason_of_the_first_request_is_recorded,
+			      a_request_repeated_after_a_crash_returns_the_end,
+			      a_request_repeated_after_a_crash_ends_a_process_that_still_runs) }
 	};
 
 	return suite_run_cases("terminate", cases, 1);

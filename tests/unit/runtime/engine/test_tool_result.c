@@ -1,4 +1,4 @@
-/* The result of a tool call as a model reads it. */
+/* The text of a tool call's result, as sent to the model. */
 
 #include "runtime/engine/call/tool_result.h"
 
@@ -122,7 +122,7 @@ START_TEST(long_output_keeps_head_and_tail_with_whole_lines)
 	HAS("line 0000 of öutput\n");
 	HAS("line 1999 of öutput\n");
 	HAS("of 42000 bytes are not shown; read_output with {\"ref\":\"out_");
-	/* No line is cut: each has its beginning and its end. */
+	/* Every line is whole. */
 	for (const char *s = strstr(text.data, "line "); s; s = strstr(s + 1, "line "))
 		ck_assert_msg(strncmp(s + 9, " of öutput\n", 11) == 0, "%.40s", s);
 	char *at = strstr(whole, "\"offset\":");
@@ -169,7 +169,7 @@ START_TEST(denials_name_the_argument_that_would_ask_for_access)
 }
 END_TEST
 
-START_TEST(a_file_has_numbered_lines_and_an_offset_to_go_on)
+START_TEST(a_file_has_numbered_lines_and_an_offset_to_continue)
 {
 	struct fake_process *p = call("read_file", "{\"path\":\"a\",\"offset\":10}");
 
@@ -227,7 +227,7 @@ START_TEST(matches_and_near_misses_are_shown)
 }
 END_TEST
 
-START_TEST(a_lost_call_may_have_run)
+START_TEST(the_result_of_a_lost_call_reports_that_it_may_have_run)
 {
 	call("write_file", "{\"path\":\"a\",\"content\":\"x\"}");
 	result(0);
@@ -256,11 +256,11 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "result", set_up, tear_down, 60,
-		  SUITE_TESTS(a_command_has_its_status_and_both_streams,
-			      long_output_keeps_head_and_tail_with_whole_lines, bytes_that_are_not_text_are_replaced,
-			      denials_name_the_argument_that_would_ask_for_access,
-			      a_file_has_numbered_lines_and_an_offset_to_go_on, changed_files_and_listings_are_lines,
-			      matches_and_near_misses_are_shown, a_lost_call_may_have_run) },
+		  SUITE_TESTS(
+			  a_command_has_its_status_and_both_streams, long_output_keeps_head_and_tail_with_whole_lines,
+			  bytes_that_are_not_text_are_replaced, denials_name_the_argument_that_would_ask_for_access,
+			  a_file_has_numbered_lines_and_an_offset_to_continue, changed_files_and_listings_are_lines,
+			  matches_and_near_misses_are_shown, the_result_of_a_lost_call_reports_that_it_may_have_run) },
 	};
 
 	return suite_run_cases("tool_result", cases, 1);

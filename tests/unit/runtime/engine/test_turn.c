@@ -34,12 +34,12 @@ static void copy(const struct fake_reply *r, const char *path, char ret[72])
 	jval_str(jval_path(jval_of(r->json.data, r->json.len), path), ret, 72);
 }
 
-static bool answers(const struct fake_reply *r, const char *path, const char *value)
+static bool reply_has(const struct fake_reply *r, const char *path, const char *value)
 {
 	return r->code == 0 && jval_is_str(jval_path(jval_of(r->json.data, r->json.len), path), value);
 }
 
-/* A turn of these parts; its id. */
+/* Submits a turn with these parts and copies its id. */
 static void submit(const char *thread, const char *input, struct fake_reply *r, char ret[72])
 {
 	json_t *parts = json_loads(input, 0, NULL);
@@ -55,8 +55,8 @@ static void submit(const char *thread, const char *input, struct fake_reply *r, 
 		copy(r, "turnId", ret);
 }
 
-/* The newest process is let run. */
-static struct fake_process *runs(void)
+/* Runs the newest process. */
+static struct fake_process *run_newest(void)
 {
 	struct fake_process *p = fake_last(&w);
 	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
@@ -80,7 +80,7 @@ static bool turn_is(const char *turn, const char *status)
 	return jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), status);
 }
 
-static bool event_says(const char *type, const char *path, const char *value)
+static bool event_has(const char *type, const char *path, const char *value)
 {
 	mem_auto char *json = fake_event(&w, type);
 
@@ -96,14 +96,14 @@ START_TEST(parts_run_one_after_the_other)
 	char turn[72];
 
 	submit(NULL, TWO, &reply, turn);
-	ck_assert(answers(&reply, "status", "accepted"));
+	ck_assert(reply_has(&reply, "status", "accepted"));
 	ck_assert_uint_eq(w.nprocesses, 1);
-	struct fake_process *p = runs();
+	struct fake_process *p = run_newest();
 	ck_assert_uint_eq(w.nprocesses, 1);
 	fake_exit(&w, p, EXITED(0), 0);
 	ck_assert_uint_eq(w.nprocesses, 2);
 	ck_assert(turn_is(turn, "running"));
-	fake_exit(&w, runs(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), EXITED(0), 0);
 	ck_assert(turn_is(turn, "completed"));
 	ck_assert_uint_eq(fake_count(&w, "tool.result"), 2);
 	ck_assert_uint_eq(fake_count(&w, "tool.catalog.resolved"), 1);
@@ -111,20 +111,20 @@ START_TEST(parts_run_one_after_the_other)
 }
 END_TEST
 
-START_TEST(a_failure_leaves_the_rest_out)
+START_TEST(a_failure_skips_the_remaining_parts)
 {
 	char turn[72];
 
 	submit(NULL, TWO, &reply, turn);
-	fake_exit(&w, runs(), EXITED(1), 0);
+	fake_exit(&w, run_newest(), EXITED(1), 0);
 	ck_assert_uint_eq(w.nprocesses, 1);
 	ck_assert(turn_is(turn, "failed"));
-	ck_assert(event_says("turn.failed", "payload.category", "exit"));
-	ck_assert(event_says("tool.failed", "payload.category", "exit"));
+	ck_assert(event_has("turn.failed", "payload.category", "exit"));
+	ck_assert(event_has("tool.failed", "payload.category", "exit"));
 }
 END_TEST
 
-START_TEST(two_requests_in_one_loop_turn_do_not_both_start)
+START_TEST(of_two_concurrent_submissions_only_one_starts)
 {
 	json_t *parts = json_loads(ONE, 0, NULL);
 	struct turn_request q = { .input = parts };
@@ -139,14 +139,14 @@ START_TEST(two_requests_in_one_loop_turn_do_not_both_start)
 	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, &reply);
 	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, &other);
 	fake_settle(&w);
-	ck_assert(answers(&reply, "status", "accepted"));
-	ck_assert(answers(&other, "status", "queued"));
+	ck_assert(reply_has(&reply, "status", "accepted"));
+	ck_assert(reply_has(&other, "status", "queued"));
 	ck_assert_uint_eq(w.nprocesses, 1);
 	json_decref(parts);
 }
 END_TEST
 
-START_TEST(a_crash_between_call_and_process_starts_it_again)
+START_TEST(a_call_without_a_process_is_started_again_after_a_crash)
 {
 	char turn[72];
 
@@ -156,31 +156,31 @@ START_TEST(a_crash_between_call_and_process_starts_it_again)
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
 	fake_settle(&w);
-	ck_assert_uint_eq(w.nprocesses, 2); /* nothing of the first passed the gate */
-	fake_exit(&w, runs(), EXITED(0), 0);
+	ck_assert_uint_eq(w.nprocesses, 2); /* the first one never passed the gate */
+	fake_exit(&w, run_newest(), EXITED(0), 0);
 	ck_assert(turn_is(turn, "completed"));
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
 }
 END_TEST
 
-START_TEST(a_crash_while_it_runs_goes_on_or_is_lost)
+START_TEST(after_a_crash_a_running_call_continues_or_is_lost)
 {
 	char turn[72];
 
 	submit(NULL, TWO, &reply, turn);
-	struct fake_process *p = runs();
+	struct fake_process *p = run_newest();
 	const struct port_held held = { .id = p->id, .attempt = 1, .started = true };
 	fake_crash(&w);
 	fake_reopen(&w, &held, 1);
 	fake_settle(&w);
 	ck_assert(turn_is(turn, "running"));
 	fake_exit(&w, p, EXITED(0), 0);
-	runs();
+	run_newest();
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
 	fake_settle(&w);
 	ck_assert(turn_is(turn, "lost"));
-	ck_assert(event_says("tool.failed", "status", "lost"));
+	ck_assert(event_has("tool.failed", "status", "lost"));
 }
 END_TEST
 
@@ -191,11 +191,11 @@ START_TEST(a_queue_is_held_after_a_crash)
 	submit(NULL, TEXT, &reply, first);
 	copy(&reply, "threadId", thread);
 	submit(thread, ONE, &reply, second);
-	ck_assert(answers(&reply, "status", "queued"));
+	ck_assert(reply_has(&reply, "status", "queued"));
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
 	fake_settle(&w);
-	ck_assert(event_says("queue.changed", "payload.resumeState", "held"));
+	ck_assert(event_has("queue.changed", "payload.resumeState", "held"));
 	const struct turn_verdict done = { .turn_id = first };
 	engine_complete_turn(w.engine, &done, &fake_caller, fake_reply_fn, &reply);
 	fake_settle(&w);
@@ -203,17 +203,17 @@ START_TEST(a_queue_is_held_after_a_crash)
 	engine_resume_thread(w.engine, NULL, thread, &fake_caller, fake_reply_fn, &reply);
 	fake_settle(&w);
 	ck_assert(turn_is(second, "running"));
-	fake_exit(&w, runs(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), EXITED(0), 0);
 	ck_assert(turn_is(second, "completed"));
 }
 END_TEST
 
-START_TEST(an_interrupt_is_finished_after_a_crash)
+START_TEST(an_interrupt_is_completed_after_a_crash)
 {
 	char turn[72];
 
 	submit(NULL, TWO, &reply, turn);
-	struct fake_process *p = runs();
+	struct fake_process *p = run_newest();
 	const struct port_held held = { .id = p->id, .attempt = 1, .started = true };
 	const struct turn_interrupt r = { .turn_id = turn, .reason = "enough" };
 
@@ -229,12 +229,12 @@ START_TEST(an_interrupt_is_finished_after_a_crash)
 	ck_assert_uint_ne(p->signals, 0); /* it is signalled again */
 	fake_exit(&w, p, 15, 0);
 	ck_assert(turn_is(turn, "cancelled"));
-	ck_assert(event_says("turn.failed", "payload.message", "enough"));
+	ck_assert(event_has("turn.failed", "payload.message", "enough"));
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
 }
 END_TEST
 
-static void ask(const char *turn, uint64_t timeout_ms, char ret[72])
+static void request_action(const char *turn, uint64_t timeout_ms, char ret[72])
 {
 	const struct action_request r = { .turn_id = turn, .action_type = "approval", .timeout_ms = timeout_ms };
 
@@ -250,7 +250,7 @@ START_TEST(an_action_waits_for_its_answer)
 	const struct turn_verdict done = { .turn_id = turn };
 
 	submit(NULL, TEXT, &reply, turn);
-	ask(turn, 0, action);
+	request_action(turn, 0, action);
 	ck_assert(turn_is(turn, "waiting_permission"));
 	engine_complete_turn(w.engine, &done, &fake_caller, fake_reply_fn, &reply);
 	ck_assert_int_eq(reply.code, ERR_STATE);
@@ -268,21 +268,21 @@ START_TEST(an_action_waits_for_its_answer)
 }
 END_TEST
 
-START_TEST(time_that_is_over_is_no_yes)
+START_TEST(an_action_that_times_out_is_denied)
 {
 	char turn[72], first[72], second[72];
 
 	submit(NULL, TEXT, &reply, turn);
-	ask(turn, 5000, first);
-	ask(turn, 60000, second);
+	request_action(turn, 5000, first);
+	request_action(turn, 60000, second);
 	fake_advance(&w, 4000);
 	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 0);
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
 	fake_advance(&w, 2000);
 	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 1);
-	ck_assert(event_says("action.resolved", "payload.decision", "deny"));
-	ck_assert(event_says("action.resolved", "status", "timed_out"));
+	ck_assert(event_has("action.resolved", "payload.decision", "deny"));
+	ck_assert(event_has("action.resolved", "status", "timed_out"));
 	ck_assert(turn_is(turn, "waiting_permission"));
 	fake_advance(&w, 60000);
 	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 2);
@@ -291,7 +291,7 @@ START_TEST(time_that_is_over_is_no_yes)
 END_TEST
 
 /* An unreadable policy file, or a uid without a connected peer, does not lead to fewer rules. */
-START_TEST(a_place_that_is_not_known_is_no_yes)
+START_TEST(a_call_without_a_known_policy_is_not_allowed)
 {
 	static const char *const problems[] = { "no client has come", NULL };
 	char turn[72];
@@ -315,7 +315,7 @@ START_TEST(a_place_that_is_not_known_is_no_yes)
 }
 END_TEST
 
-START_TEST(others_do_not_see_it)
+START_TEST(other_users_see_neither_turns_nor_actions)
 {
 	struct caller stranger = fake_caller;
 	char turn[72], action[72];
@@ -324,7 +324,7 @@ START_TEST(others_do_not_see_it)
 
 	stranger.uid = fake_caller.uid + 1;
 	submit(NULL, TEXT, &reply, turn);
-	ask(turn, 0, action);
+	request_action(turn, 0, action);
 	yes.action_id = action;
 	engine_complete_turn(w.engine, &done, &stranger, fake_reply_fn, &other);
 	ck_assert_int_eq(other.code, ERR_NOT_FOUND);
@@ -335,8 +335,8 @@ START_TEST(others_do_not_see_it)
 }
 END_TEST
 
-/* However short the timeout and however slow the disk: a call that is reported as running is in the log. */
-START_TEST(a_call_is_told_of_when_it_is_written)
+/* However short the timeout and slow the disk, a call that is reported as running is in the log. */
+START_TEST(a_call_is_reported_only_when_it_is_durable)
 {
 	char turn[72];
 	json_t *arguments = json_pack("{s:s}", "commandLine", "one");
@@ -350,7 +350,7 @@ START_TEST(a_call_is_told_of_when_it_is_written)
 	fake_settle(&w);
 	fake_advance(&w, 0);
 	ck_assert_uint_eq(other.count, 1);
-	ck_assert(answers(&other, "status", "running"));
+	ck_assert(reply_has(&other, "status", "running"));
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
 	/* A repeated request for an existing call waits only for its timeout. */
 	char call[72];
@@ -367,7 +367,7 @@ START_TEST(a_call_is_told_of_when_it_is_written)
 }
 END_TEST
 
-/* A call that began just before the calls of an earlier runtime are resumed is found with them. */
+/* A call that begins just before the calls of an earlier runtime are resumed is found with them. */
 START_TEST(a_call_is_started_once)
 {
 	char turn[72];
@@ -381,7 +381,7 @@ START_TEST(a_call_is_started_once)
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.created"), 0);
 	size_t n = w.nprocesses;
-	fake_exit(&w, runs(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), EXITED(0), 0);
 	ck_assert_uint_eq(n, 1);
 	ck_assert_uint_eq(fake_count(&w, "tool.result"), 1);
 	json_decref(arguments);
@@ -404,20 +404,21 @@ START_TEST(a_call_waits_for_a_client_of_its_user)
 	engine_client_connected(w.engine, &fake_caller);
 	fake_settle(&w);
 	ck_assert_uint_eq(w.nprocesses, 2);
-	fake_exit(&w, runs(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), EXITED(0), 0);
 	ck_assert(turn_is(turn, "completed"));
 }
 END_TEST
 
-/* A turn of the loop, whose reader of the instruction files prints this. No model is registered, so it ends then. */
-static void drive(const char *printed, int wait_status)
+/* Runs a turn of the loop whose reader of the instruction files prints this. Without a registered model it ends then.
+ */
+static void run_loop_turn(const char *printed, int wait_status)
 {
 	json_t *parts = json_loads(TEXT, 0, NULL);
 	const struct turn_request q = { .input = parts, .loop = true };
 
 	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, &reply);
 	fake_settle(&w);
-	struct fake_process *p = runs();
+	struct fake_process *p = run_newest();
 	if (*printed)
 		fake_print(&w, p, STREAM_STDOUT, printed, strlen(printed));
 	fake_exit(&w, p, wait_status, 0);
@@ -426,20 +427,21 @@ static void drive(const char *printed, int wait_status)
 
 START_TEST(a_prompt_from_a_file_is_not_replaced_when_its_reader_fails)
 {
-	drive("", EXITED(1));
-	ck_assert(event_says("context.resolved", "payload.refs.systemPrompt.source", "built-in"));
+	run_loop_turn("", EXITED(1));
+	ck_assert(event_has("context.resolved", "payload.refs.systemPrompt.source", "built-in"));
 	mem_auto char *json = fake_event(&w, "context.resolved");
 	ck_assert_ptr_nonnull(strstr(json, "system_prompt_file"));
-	drive("{\"files\":[],\"omitted\":[],\"text\":\"\",\"systemPrompt\":{\"path\":\"/p\",\"text\":\"Mine.\"}}",
-	      EXITED(0));
-	ck_assert(event_says("context.resolved", "payload.refs.systemPrompt.source", "file"));
-	drive("", EXITED(1));
-	ck_assert(event_says("turn.failed", "payload.category", "store"));
+	run_loop_turn(
+		"{\"files\":[],\"omitted\":[],\"text\":\"\",\"systemPrompt\":{\"path\":\"/p\",\"text\":\"Mine.\"}}",
+		EXITED(0));
+	ck_assert(event_has("context.resolved", "payload.refs.systemPrompt.source", "file"));
+	run_loop_turn("", EXITED(1));
+	ck_assert(event_has("turn.failed", "payload.category", "store"));
 	ck_assert_uint_eq(fake_count(&w, "model.requested"), 0);
-	drive("{\"files\":[],\"omitted\":[],\"text\":\"\"}", EXITED(0));
-	drive("", EXITED(1));
-	ck_assert(event_says("context.resolved", "payload.refs.systemPrompt.source", "built-in"));
-	ck_assert(!event_says("turn.failed", "payload.category", "store"));
+	run_loop_turn("{\"files\":[],\"omitted\":[],\"text\":\"\"}", EXITED(0));
+	run_loop_turn("", EXITED(1));
+	ck_assert(event_has("context.resolved", "payload.refs.systemPrompt.source", "built-in"));
+	ck_assert(!event_has("turn.failed", "payload.category", "store"));
 }
 END_TEST
 
@@ -449,20 +451,20 @@ int main(void)
 	TCase *t = tcase_create("turn");
 	const TTest *const tests[] = {
 		parts_run_one_after_the_other,
-		a_failure_leaves_the_rest_out,
-		two_requests_in_one_loop_turn_do_not_both_start,
-		a_crash_between_call_and_process_starts_it_again,
-		a_crash_while_it_runs_goes_on_or_is_lost,
+		a_failure_skips_the_remaining_parts,
+		of_two_concurrent_submissions_only_one_starts,
+		a_call_without_a_process_is_started_again_after_a_crash,
+		after_a_crash_a_running_call_continues_or_is_lost,
 		a_call_is_started_once,
 		a_prompt_from_a_file_is_not_replaced_when_its_reader_fails,
 		a_call_waits_for_a_client_of_its_user,
 		a_queue_is_held_after_a_crash,
-		an_interrupt_is_finished_after_a_crash,
+		an_interrupt_is_completed_after_a_crash,
 		an_action_waits_for_its_answer,
-		time_that_is_over_is_no_yes,
-		a_place_that_is_not_known_is_no_yes,
-		others_do_not_see_it,
-		a_call_is_told_of_when_it_is_written,
+		an_action_that_times_out_is_denied,
+		a_call_without_a_known_policy_is_not_allowed,
+		other_users_see_neither_turns_nor_actions,
+		a_call_is_reported_only_when_it_is_durable,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
