@@ -33,7 +33,7 @@ static void encode(const struct event_draft *d, struct buf *out)
 	ck_assert_msg(event_encode(&env, d, out, &e) == 0, "%s: %s", e.field, e.message);
 }
 
-static void refuses(const struct event_draft *d, enum err_code code, const char *field)
+static void check_rejected(const struct event_draft *d, enum err_code code, const char *field)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -46,7 +46,7 @@ static void refuses(const struct event_draft *d, enum err_code code, const char 
 	ck_assert_uint_eq(out.len, 6);
 }
 
-/* The envelope as a strict reader sees it. */
+/* The envelope, parsed strictly. */
 static json_t *envelope(const struct buf *record, uint64_t sequence)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -64,7 +64,7 @@ static json_t *envelope(const struct buf *record, uint64_t sequence)
 
 static const char *member(json_t *j, const char *name) { return json_string_value(json_object_get(j, name)); }
 
-START_TEST(an_envelope_is_whole_json)
+START_TEST(an_envelope_is_valid_json)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct event_draft d = draft();
@@ -95,7 +95,7 @@ START_TEST(an_envelope_is_whole_json)
 }
 END_TEST
 
-START_TEST(a_view_gives_back_what_was_drafted)
+START_TEST(a_view_has_the_members_of_the_draft)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct event_draft d = draft();
@@ -120,7 +120,7 @@ START_TEST(a_view_gives_back_what_was_drafted)
 }
 END_TEST
 
-/* An index changes no answer: of each member that the payload or the envelope has, and of one that they lack. */
+/* Checks that lookups give the same result with and without an index, for every member and for a missing one. */
 static void check_index(const char *payload, bool indexed)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -153,7 +153,7 @@ static void check_index(const char *payload, bool indexed)
 	ck_assert_int_eq(event_payload_member(&v, "threadId").type, JT_NONE);
 }
 
-START_TEST(an_index_of_the_members_changes_no_answer)
+START_TEST(an_index_does_not_change_lookups)
 {
 	buf_auto struct buf many = BUF_INIT;
 
@@ -168,7 +168,7 @@ START_TEST(an_index_of_the_members_changes_no_answer)
 }
 END_TEST
 
-START_TEST(records_follow_one_another)
+START_TEST(several_records_can_be_encoded_in_one_buffer)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct event_draft d = draft();
@@ -184,7 +184,7 @@ START_TEST(records_follow_one_another)
 }
 END_TEST
 
-START_TEST(now_is_the_time_if_none_is_given)
+START_TEST(an_event_without_a_time_gets_the_current_time)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct event_draft d = draft();
@@ -199,30 +199,30 @@ START_TEST(now_is_the_time_if_none_is_given)
 }
 END_TEST
 
-START_TEST(required_ids_must_be_there)
+START_TEST(required_ids_must_be_present)
 {
 	struct event_draft d = draft();
 
 	d.ids[ID_SESSION] = NULL;
-	refuses(&d, ERR_INVALID, "sessionId");
+	check_rejected(&d, ERR_INVALID, "sessionId");
 	d = draft();
 	d.ids[ID_PROCESS] = NULL;
-	refuses(&d, ERR_INVALID, "processId");
+	check_rejected(&d, ERR_INVALID, "processId");
 	d = draft();
 	d.type = EVENT_TURN_STARTED;
-	refuses(&d, ERR_INVALID, "turnId");
+	check_rejected(&d, ERR_INVALID, "turnId");
 }
 END_TEST
 
-START_TEST(ids_must_be_ids)
+START_TEST(ids_must_be_valid)
 {
 	char longer[300];
 	struct event_draft d = draft();
 
 	d.ids[ID_TURN] = "";
-	refuses(&d, ERR_INVALID, "turnId");
+	check_rejected(&d, ERR_INVALID, "turnId");
 	d.ids[ID_TURN] = "a\"b";
-	refuses(&d, ERR_INVALID, "turnId");
+	check_rejected(&d, ERR_INVALID, "turnId");
 	d = draft();
 	memset(longer, 'x', 255);
 	longer[255] = '\0';
@@ -236,9 +236,9 @@ START_TEST(ids_must_be_ids)
 	}
 	memset(longer, 'x', 256);
 	longer[256] = '\0';
-	refuses(&d, ERR_INVALID, "traceId");
+	check_rejected(&d, ERR_INVALID, "traceId");
 	d.ids[ID_TRACE] = "\xff";
-	refuses(&d, ERR_INVALID, "traceId");
+	check_rejected(&d, ERR_INVALID, "traceId");
 }
 END_TEST
 
@@ -248,9 +248,9 @@ START_TEST(the_payload_is_checked)
 
 	d.payload = "{\"stream\":\"stdout\"}";
 	d.payload_len = strlen(d.payload);
-	refuses(&d, ERR_INVALID, "payload.offset");
+	check_rejected(&d, ERR_INVALID, "payload.offset");
 	d.payload = NULL;
-	refuses(&d, ERR_INVALID, "payload.stream");
+	check_rejected(&d, ERR_INVALID, "payload.stream");
 	d.type = EVENT_JOB_STARTED;
 	{
 		buf_auto struct buf out = BUF_INIT;
@@ -262,48 +262,48 @@ START_TEST(the_payload_is_checked)
 }
 END_TEST
 
-static void members_refused(const char *members, const char *field)
+static void check_members_rejected(const char *members, const char *field)
 {
 	struct event_draft d = draft();
 
 	d.members = members;
 	d.members_len = strlen(members);
-	refuses(&d, ERR_INVALID, field);
+	check_rejected(&d, ERR_INVALID, field);
 }
 
 START_TEST(further_members_cannot_break_the_envelope)
 {
-	members_refused("\"status\":\"x\"", "members");
-	members_refused("\"sessionId\":\"other\"", "members");
-	members_refused("\"se\\u0073sionId\":\"other\"", "members");
-	members_refused("\"payload\":{}", "members");
-	members_refused("\"a\":1,\"a\":2", "members");
-	members_refused("\"a\":1}", "members");
-	members_refused("\"a\":", "members");
-	members_refused("\"a\":1,", "members");
-	members_refused(",\"a\":1", "members");
-	members_refused("a", "members");
+	check_members_rejected("\"status\":\"x\"", "members");
+	check_members_rejected("\"sessionId\":\"other\"", "members");
+	check_members_rejected("\"se\\u0073sionId\":\"other\"", "members");
+	check_members_rejected("\"payload\":{}", "members");
+	check_members_rejected("\"a\":1,\"a\":2", "members");
+	check_members_rejected("\"a\":1}", "members");
+	check_members_rejected("\"a\":", "members");
+	check_members_rejected("\"a\":1,", "members");
+	check_members_rejected(",\"a\":1", "members");
+	check_members_rejected("a", "members");
 }
 END_TEST
 
-START_TEST(the_profiles_members_must_be_there)
+START_TEST(members_that_the_profile_requires_must_be_present)
 {
 	struct event_draft d = draft();
 	buf_auto struct buf out = BUF_INIT;
 
 	d.type = EVENT_BENCHMARK_COMPARISON_COMPLETED;
 	d.payload = NULL;
-	refuses(&d, ERR_INVALID, "benchmark");
+	check_rejected(&d, ERR_INVALID, "benchmark");
 	d.members = "\"benchmark\":{},\"refs\":{}";
 	d.members_len = strlen(d.members);
-	refuses(&d, ERR_INVALID, "comparison");
+	check_rejected(&d, ERR_INVALID, "comparison");
 	d.members = "\"benchmark\":{},\"refs\":{},\"comparison\":{}";
 	d.members_len = strlen(d.members);
 	encode(&d, &out);
 }
 END_TEST
 
-START_TEST(no_event_is_larger_than_the_limit)
+START_TEST(events_beyond_the_size_limit_are_rejected)
 {
 	buf_auto struct buf payload = BUF_INIT;
 	struct event_draft d = draft();
@@ -315,9 +315,9 @@ START_TEST(no_event_is_larger_than_the_limit)
 	buf_str(&payload, "\"}");
 	d.payload = payload.data;
 	d.payload_len = payload.len;
-	refuses(&d, ERR_EXHAUSTED, "");
+	check_rejected(&d, ERR_EXHAUSTED, "");
 	d.payload_len = (size_t)1 << 40;
-	refuses(&d, ERR_EXHAUSTED, "");
+	check_rejected(&d, ERR_EXHAUSTED, "");
 }
 END_TEST
 
@@ -355,10 +355,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("event", an_envelope_is_whole_json, a_view_gives_back_what_was_drafted,
-		     an_index_of_the_members_changes_no_answer, records_follow_one_another,
-		     now_is_the_time_if_none_is_given, required_ids_must_be_there, ids_must_be_ids,
+	return SUITE("event", an_envelope_is_valid_json, a_view_has_the_members_of_the_draft,
+		     an_index_does_not_change_lookups, several_records_can_be_encoded_in_one_buffer,
+		     an_event_without_a_time_gets_the_current_time, required_ids_must_be_present, ids_must_be_valid,
 		     the_payload_is_checked, further_members_cannot_break_the_envelope,
-		     the_profiles_members_must_be_there, no_event_is_larger_than_the_limit,
+		     members_that_the_profile_requires_must_be_present, events_beyond_the_size_limit_are_rejected,
 		     a_damaged_record_is_corrupt_or_harmless);
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-START_TEST(names_lead_to_types_and_back)
+START_TEST(every_type_is_found_by_its_name)
 {
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++) {
 		const char *name = event_info(t)->name;
@@ -19,8 +19,8 @@ START_TEST(names_lead_to_types_and_back)
 }
 END_TEST
 
-/* Numbers are stored: these must never move. */
-START_TEST(stored_numbers_stay)
+/* Numbers are stored on disk and must never change. */
+START_TEST(stored_numbers_do_not_change)
 {
 	ck_assert_int_eq(EVENT_SESSION_CREATED, 0);
 	ck_assert_int_eq(EVENT_RUN_STATUS, 26);
@@ -43,7 +43,7 @@ END_TEST
 
 static bool family(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
 
-START_TEST(families_have_the_ids_the_profile_wants)
+START_TEST(families_have_the_ids_that_the_profile_requires)
 {
 	const uint32_t turn = 1u << ID_THREAD | 1u << ID_TURN;
 	static const char *const of_turns[] = { "turn.",       "model.",      "reasoning.", "tool.",    "action.",
@@ -107,7 +107,7 @@ START_TEST(rows_are_well_formed)
 }
 END_TEST
 
-START_TEST(output_may_wait_but_ends_may_not)
+START_TEST(output_is_written_soon_and_ends_immediately)
 {
 	ck_assert_int_eq(event_info(EVENT_PROCESS_OUTPUT)->class, EVENT_SOON);
 	ck_assert_int_eq(event_info(EVENT_MODEL_DELTA)->class, EVENT_SOON);
@@ -122,6 +122,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("event_info", names_lead_to_types_and_back, stored_numbers_stay,
-		     families_have_the_ids_the_profile_wants, rows_are_well_formed, output_may_wait_but_ends_may_not);
+	return SUITE("event_info", every_type_is_found_by_its_name, stored_numbers_do_not_change,
+		     families_have_the_ids_that_the_profile_requires, rows_are_well_formed,
+		     output_is_written_soon_and_ends_immediately);
 }

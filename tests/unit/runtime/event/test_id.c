@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-START_TEST(ids_ascend_also_within_a_millisecond)
+START_TEST(ids_ascend_even_within_a_millisecond)
 {
 	char last[ID_TEXT_MAX], id[ID_TEXT_MAX];
 
@@ -20,7 +20,7 @@ START_TEST(ids_ascend_also_within_a_millisecond)
 }
 END_TEST
 
-START_TEST(an_id_tells_kind_and_time)
+START_TEST(an_id_contains_kind_and_time)
 {
 	static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
 	uint64_t before = clock_real_us() / 1000, ms = 0;
@@ -51,7 +51,7 @@ START_TEST(every_kind_has_its_own_prefix)
 }
 END_TEST
 
-START_TEST(what_a_caller_may_give)
+START_TEST(ids_from_callers_are_checked)
 {
 	char longest[ID_GIVEN_MAX + 1];
 
@@ -72,6 +72,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("id", ids_ascend_also_within_a_millisecond, an_id_tells_kind_and_time,
-		     every_kind_has_its_own_prefix, what_a_caller_may_give);
+	return SUITE("id", ids_ascend_even_within_a_millisecond, an_id_contains_kind_and_time,
+		     every_kind_has_its_own_prefix, ids_from_callers_are_checked);
 }

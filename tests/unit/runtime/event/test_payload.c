@@ -13,14 +13,14 @@ static const struct event_info row = {
 
 static int check(const char *json, struct err *e) { return payload_check(&row, json, strlen(json), e); }
 
-static void fits(const char *json)
+static void check_accepted(const char *json)
 {
 	struct err e = ERR_INIT;
 
 	ck_assert_msg(check(json, &e) == 0, "%s: %s", json, e.message);
 }
 
-static void refuses(const char *json, const char *field)
+static void check_rejected(const char *json, const char *field)
 {
 	struct err e = ERR_INIT;
 
@@ -30,57 +30,57 @@ static void refuses(const char *json, const char *field)
 	ck_assert_ptr_nonnull(strstr(e.message, "test.type"));
 }
 
-START_TEST(what_the_row_says)
+START_TEST(payloads_that_match_the_row_are_accepted)
 {
-	fits("{\"s\":\"\",\"z\":\"\"}");
-	fits("{\"s\":\"\",\"i\":-12,\"n\":1.5,\"b\":false,\"o\":{},\"a\":[],\"x\":[1],\"z\":\"\"}");
-	fits("{\"n\":3,\"s\":\"\",\"z\":\"\"}");
+	check_accepted("{\"s\":\"\",\"z\":\"\"}");
+	check_accepted("{\"s\":\"\",\"i\":-12,\"n\":1.5,\"b\":false,\"o\":{},\"a\":[],\"x\":[1],\"z\":\"\"}");
+	check_accepted("{\"n\":3,\"s\":\"\",\"z\":\"\"}");
 }
 END_TEST
 
-START_TEST(order_does_not_matter_and_more_is_welcome)
+START_TEST(members_can_be_in_any_order_and_more_can_follow)
 {
-	fits("{\"z\":\"\",\"extra\":{\"s\":1},\"o\":{\"z\":2},\"i\":1,\"s\":\"\"}");
-	fits("{\"x\":1,\"a\":[],\"o\":{},\"b\":true,\"n\":0,\"i\":0,\"z\":\"\",\"s\":\"\"}");
+	check_accepted("{\"z\":\"\",\"extra\":{\"s\":1},\"o\":{\"z\":2},\"i\":1,\"s\":\"\"}");
+	check_accepted("{\"x\":1,\"a\":[],\"o\":{},\"b\":true,\"n\":0,\"i\":0,\"z\":\"\",\"s\":\"\"}");
 }
 END_TEST
 
-START_TEST(missing_members_are_named)
+START_TEST(errors_name_missing_members)
 {
-	refuses("{}", "payload.s");
-	refuses("{\"s\":\"\"}", "payload.z");
-	refuses("{\"z\":\"\",\"o\":{\"s\":\"nested does not count\"}}", "payload.s");
+	check_rejected("{}", "payload.s");
+	check_rejected("{\"s\":\"\"}", "payload.z");
+	check_rejected("{\"z\":\"\",\"o\":{\"s\":\"nested does not count\"}}", "payload.s");
 }
 END_TEST
 
-START_TEST(types_are_held_to)
+START_TEST(types_are_checked)
 {
-	refuses("{\"s\":1,\"z\":\"\"}", "payload.s");
-	refuses("{\"s\":\"\",\"z\":\"\",\"i\":1.5}", "payload.i");
-	refuses("{\"s\":\"\",\"z\":\"\",\"i\":1e2}", "payload.i");
-	refuses("{\"s\":\"\",\"z\":\"\",\"i\":\"1\"}", "payload.i");
-	refuses("{\"s\":\"\",\"z\":\"\",\"n\":\"1\"}", "payload.n");
-	refuses("{\"s\":\"\",\"z\":\"\",\"b\":1}", "payload.b");
-	refuses("{\"s\":\"\",\"z\":\"\",\"o\":[]}", "payload.o");
-	refuses("{\"s\":\"\",\"z\":\"\",\"a\":{}}", "payload.a");
-	refuses("{\"s\":\"\",\"z\":\"\",\"x\":null}", "payload");
+	check_rejected("{\"s\":1,\"z\":\"\"}", "payload.s");
+	check_rejected("{\"s\":\"\",\"z\":\"\",\"i\":1.5}", "payload.i");
+	check_rejected("{\"s\":\"\",\"z\":\"\",\"i\":1e2}", "payload.i");
+	check_rejected("{\"s\":\"\",\"z\":\"\",\"i\":\"1\"}", "payload.i");
+	check_rejected("{\"s\":\"\",\"z\":\"\",\"n\":\"1\"}", "payload.n");
+	check_rejected("{\"s\":\"\",\"z\":\"\",\"b\":1}", "payload.b");
+	check_rejected("{\"s\":\"\",\"z\":\"\",\"o\":[]}", "payload.o");
+	check_rejected("{\"s\":\"\",\"z\":\"\",\"a\":{}}", "payload.a");
+	check_rejected("{\"s\":\"\",\"z\":\"\",\"x\":null}", "payload");
 }
 END_TEST
 
-START_TEST(only_a_whole_object_is_a_payload)
+START_TEST(only_a_complete_object_is_a_payload)
 {
-	refuses("", "payload");
-	refuses("[]", "payload");
-	refuses("{", "payload");
-	refuses("{}}", "payload");
-	refuses("{} ", "payload");
-	refuses("{\"s\":\"\",\"z\":\"\"},\"status\":\"forged\"", "payload");
-	refuses("{\"s\":\"\" \"z\":\"\"}", "payload");
-	refuses("{\"s\":\"\",\"z\":\"\"", "payload");
+	check_rejected("", "payload");
+	check_rejected("[]", "payload");
+	check_rejected("{", "payload");
+	check_rejected("{}}", "payload");
+	check_rejected("{} ", "payload");
+	check_rejected("{\"s\":\"\",\"z\":\"\"},\"status\":\"forged\"", "payload");
+	check_rejected("{\"s\":\"\" \"z\":\"\"}", "payload");
+	check_rejected("{\"s\":\"\",\"z\":\"\"", "payload");
 }
 END_TEST
 
-START_TEST(top_level_names)
+START_TEST(required_top_level_members_are_checked)
 {
 	struct err e = ERR_INIT;
 	uint64_t seen = 0;
@@ -99,6 +99,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("payload", what_the_row_says, order_does_not_matter_and_more_is_welcome, missing_members_are_named,
-		     types_are_held_to, only_a_whole_object_is_a_payload, top_level_names);
+	return SUITE("payload", payloads_that_match_the_row_are_accepted,
+		     members_can_be_in_any_order_and_more_can_follow, errors_name_missing_members, types_are_checked,
+		     only_a_complete_object_is_a_payload, required_top_level_members_are_checked);
 }

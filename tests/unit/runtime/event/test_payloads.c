@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* The payload as an emitter writes it; it must also pass the check of its own row unless a required member is absent.
+/* Checks the payload that an emitter writes, and that it passes the check of its row unless a required member is
+ * absent.
  */
 static void writes(enum event_type type, const struct envelope *payload, const char *wanted)
 {
@@ -24,7 +25,7 @@ static void writes(enum event_type type, const struct envelope *payload, const c
 
 #define WRITES(NAME, name, wanted, ...) writes(EVENT_##NAME, &(struct name){ __VA_ARGS__ }.envelope, wanted)
 
-START_TEST(absent_members_are_left_out)
+START_TEST(absent_members_are_omitted)
 {
 	WRITES(TASK_QUEUED, task_queued, "{\"reason\":\"backoff\"}", .reason = "backoff");
 	WRITES(SESSION_UPDATED, session_updated, "{}");
@@ -124,7 +125,7 @@ START_TEST(a_reader_finds_members_in_any_order)
 }
 END_TEST
 
-START_TEST(a_reader_of_nothing_finds_nothing)
+START_TEST(a_reader_finds_no_absent_members)
 {
 	struct event_view ev = event_with("{\"reason\":\"r\"}");
 	struct job_started_json started;
@@ -142,8 +143,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("payloads", absent_members_are_left_out, a_payload_that_breaks_its_row_is_not_reported_as_checked,
+	return SUITE("payloads", absent_members_are_omitted, a_payload_that_breaks_its_row_is_not_reported_as_checked,
 		     each_kind_is_written_in_the_order_of_the_row, parts_are_not_nested_but_objects_of_them_are,
 		     written_members_come_from_a_function_or_a_text, a_reader_finds_members_in_any_order,
-		     a_reader_of_nothing_finds_nothing);
+		     a_reader_finds_no_absent_members);
 }

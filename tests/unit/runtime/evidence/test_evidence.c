@@ -113,7 +113,7 @@ static struct jval signal_of(const char *text, const char *name)
 	return jval_get(jval_get(jval_of(text, strlen(text)), "signals"), name);
 }
 
-START_TEST(a_pack_is_folded_again)
+START_TEST(a_pack_is_verified_by_projecting_its_events)
 {
 	struct pack_verdict v;
 	struct err e = ERR_INIT;
@@ -135,7 +135,7 @@ START_TEST(a_pack_is_folded_again)
 	ck_assert(!v.ok && v.nproblems == 2);
 	ck_assert_ptr_nonnull(strstr(v.problem[0], "\"cancelled\""));
 	ck_assert_ptr_nonnull(strstr(v.problem[1], "seal"));
-	/* one letter of what no model shows */
+	/* one letter of a member that no read model has */
 	mem_auto char *unseen = mem_strdup(text);
 	*(strstr(unseen, "\"signals\"") + 1) = 'z';
 	ck_assert_int_eq(pack_check(unseen, strlen(unseen), &v, &e), 0);
@@ -144,7 +144,7 @@ START_TEST(a_pack_is_folded_again)
 }
 END_TEST
 
-START_TEST(owners_are_told)
+START_TEST(a_pack_lists_the_owners_of_events)
 {
 	struct pack_verdict v;
 	struct err e = ERR_INIT;
@@ -161,7 +161,7 @@ START_TEST(owners_are_told)
 }
 END_TEST
 
-START_TEST(every_change_of_the_owner_is_kept)
+START_TEST(a_pack_lists_every_change_of_owner)
 {
 	struct pack_verdict v;
 	struct err e = ERR_INIT;
@@ -179,7 +179,7 @@ START_TEST(every_change_of_the_owner_is_kept)
 }
 END_TEST
 
-START_TEST(exports_are_no_part_of_themselves)
+START_TEST(events_about_exports_are_not_exported)
 {
 	char first[HASH_SHA256_TEXT], second[HASH_SHA256_TEXT];
 
@@ -191,7 +191,7 @@ START_TEST(exports_are_no_part_of_themselves)
 	mem_auto char *b = export(EVIDENCE_PACK, ID_SESSION, S, second);
 	ck_assert_str_eq(first, second);
 	ck_assert_str_eq(a, b);
-	/* what a client says about evidence is */
+	/* events of a client about evidence are */
 	put_as(7, EVENT_EVIDENCE_CHANGED, NULL, "{\"verificationOutcomes\":[{\"name\":\"t\",\"status\":\"passed\"}]}",
 	       "\"correlation\":{\"emittedBy\":{\"uid\":7,\"role\":\"agent\"}}");
 	mem_auto char *c = export(EVIDENCE_PACK, ID_SESSION, S, second);
@@ -201,7 +201,7 @@ START_TEST(exports_are_no_part_of_themselves)
 }
 END_TEST
 
-START_TEST(signals_are_honest)
+START_TEST(signals_report_what_is_recorded)
 {
 	begin();
 	put_work();
@@ -215,14 +215,14 @@ START_TEST(signals_are_honest)
 	put(EVENT_MODEL_DELTA, NULL, "{\"text\":\"x\"}");
 	mem_auto char *apart = export(EVIDENCE_PACK, ID_TURN, U, NULL);
 	ck_assert(jval_is_str(signal_of(apart, "model_requests"), "missing_correlation"));
-	/* a thread that is not there has no beginning */
+	/* an unknown thread has no beginning */
 	mem_auto char *none = export(EVIDENCE_REVIEW, ID_THREAD, "thr_none", NULL);
 	ck_assert(!jval_bool(jval_path(jval_of(none, strlen(none)), "runtimeSummary.complete"), true));
 	rig_done(&rig);
 }
 END_TEST
 
-START_TEST(every_kind_is_one_object)
+START_TEST(every_kind_of_export_is_one_object)
 {
 	begin();
 	put_work();
@@ -243,7 +243,7 @@ START_TEST(every_kind_is_one_object)
 }
 END_TEST
 
-START_TEST(what_is_no_pack_is_refused)
+START_TEST(invalid_packs_are_rejected)
 {
 	static const char *const texts[] = {
 		"",
@@ -272,7 +272,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("evidence", a_pack_is_folded_again, owners_are_told, every_change_of_the_owner_is_kept,
-		     exports_are_no_part_of_themselves, signals_are_honest, every_kind_is_one_object,
-		     what_is_no_pack_is_refused);
+	return SUITE("evidence", a_pack_is_verified_by_projecting_its_events, a_pack_lists_the_owners_of_events,
+		     a_pack_lists_every_change_of_owner, events_about_exports_are_not_exported,
+		     signals_report_what_is_recorded, every_kind_of_export_is_one_object, invalid_packs_are_rejected);
 }

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_TESTS_STORE_RIG_H
 #define BAILIFF_TESTS_STORE_RIG_H
 
-/* A store in a folder of its own, a small fold, and ways to wait for what the store does. */
+/* A store in a temporary directory, a small projection, and functions that wait for the store. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -25,13 +25,14 @@ struct rig {
 	char dir[128], store_dir[144], spool_dir[144];
 	struct store_options o;
 	struct store *s;
-	/* of the last result that rig_done saw */
+	/* of the last result that rig_result received */
 	unsigned decided, failed;
 	struct store_result last;
 	struct err err;
 };
 
-/* Kind 1: events of each session, kind 2: the last sequence of each process; kind 3 comes and goes. */
+/* Kind 1: events of each session, kind 2: the last sequence of each process; documents of kind 3 are created and
+ * removed. */
 static inline int rig_fold(struct models *m, const struct event_view *ev, struct err *e)
 {
 	const struct id_text *id = &ev->ids[ID_SESSION];
@@ -87,7 +88,7 @@ static inline void rig_init(struct rig *r)
 	rig_at(r, dir);
 }
 
-/* In memory, where a sync takes no time, if there is such a place. */
+/* In /dev/shm, where a sync takes no time, if it exists. */
 static inline void rig_init_quick(struct rig *r)
 {
 	char dir[] = "/dev/shm/bailiff-store-XXXXXX";
@@ -164,7 +165,7 @@ static inline void rig_result(void *ctx, const struct store_result *res)
 	}
 }
 
-/* Dispatches until fn's condition holds. */
+/* Dispatches until the flag is set. */
 static inline void rig_wait(struct rig *r, const bool *flag)
 {
 	while (!*flag) {
@@ -260,7 +261,7 @@ static inline struct rig_job rig_prune(struct rig *r, uint64_t floor, uint64_t i
 	return j;
 }
 
-/* Sequences that a query gives; they must ascend. */
+/* Sequences that a query returns; they must ascend. */
 struct rig_seen {
 	unsigned count;
 	uint64_t first, last;
@@ -307,7 +308,7 @@ static inline void rig_flip(const char *path, off_t at)
 	close(fd);
 }
 
-/* Where a text first stands in a file; −1 = nowhere. */
+/* Offset of the first occurrence of a text in a file, or −1. */
 static inline off_t rig_find(const char *path, const char *text, size_t n)
 {
 	int fd = open(path, O_RDONLY);

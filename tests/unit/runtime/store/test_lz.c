@@ -27,7 +27,7 @@ static void expect_round_trip(const char *text, size_t n)
 	ck_assert_int_eq(e.code, ERR_CORRUPT);
 }
 
-START_TEST(every_text_comes_back)
+START_TEST(every_text_survives_compression)
 {
 	static char text[LZ_MAX + 1];
 
@@ -50,7 +50,7 @@ START_TEST(every_text_comes_back)
 }
 END_TEST
 
-START_TEST(a_short_event_shrinks_by_the_dictionary)
+START_TEST(the_dictionary_halves_a_short_event)
 {
 	static const char text[] =
 		"\"type\":\"thread.updated\",\"eventId\":\"evt_01m7jasznj2y7wxqhb62mrgyy3\",\"timestamp\":"
@@ -65,8 +65,8 @@ END_TEST
 
 #define LENGTH 7247
 
-/* Stores have what was compressed with this dictionary: a match of all of it must stay the same text. */
-START_TEST(the_dictionary_never_changes)
+/* Existing stores are compressed with this dictionary: a match over all of it must give the same text. */
+START_TEST(the_dictionary_does_not_change)
 {
 	unsigned char block[64] = { 0x0f, LENGTH & 0xff, LENGTH >> 8 }; /* no literals, the offset, a long match */
 	buf_auto struct buf out = BUF_INIT;
@@ -79,7 +79,7 @@ START_TEST(the_dictionary_never_changes)
 	ck_assert_msg(lz_expand(block, n, LENGTH, &out, &e) == 0, "%s", e.message);
 	ck_assert_msg(hash64(out.data, out.len, 0) == 0x3a18cdf26af0bbdcu, "%llx",
 		      (unsigned long long)hash64(out.data, out.len, 0));
-	block[1]++; /* it has not a byte more */
+	block[1]++; /* one byte beyond its start */
 	ck_assert_int_lt(lz_expand(block, n, LENGTH, &out, &e), 0);
 }
 END_TEST
@@ -107,7 +107,7 @@ START_TEST(damaged_input_is_corrupt_or_harmless)
 }
 END_TEST
 
-/* ---- a store that an earlier program wrote ---- */
+/* ---- a store of an earlier version ---- */
 
 /* One document per session, long enough to be compressed. */
 static int fold_long(struct models *m, const struct event_view *ev, struct err *e)
@@ -229,6 +229,7 @@ RIG_TEST(a_store_of_version_3_is_continued)
 
 int main(void)
 {
-	return SUITE("lz", every_text_comes_back, a_short_event_shrinks_by_the_dictionary, the_dictionary_never_changes,
-		     damaged_input_is_corrupt_or_harmless, a_store_of_version_3_is_continued);
+	return SUITE("lz", every_text_survives_compression, the_dictionary_halves_a_short_event,
+		     the_dictionary_does_not_change, damaged_input_is_corrupt_or_harmless,
+		     a_store_of_version_3_is_continued);
 }

@@ -1,8 +1,8 @@
 /*
  * A medium that fails: the calls that LMDB and the store write with are replaced in this program (the libraries are
- * bound to these as well), and every N-th of them fails once, for every N that a short script reaches. Afterwards
- * everything acknowledged must be there, without a gap, everything that must be written must have been written, and
- * the store must go on by itself.
+ * bound to these as well), and every N-th of them fails once, for every N that a short script reaches. Afterwards all
+ * acknowledged events must be there without a gap, all batches with STORE_MUST must have been written, and the store
+ * must recover automatically.
  */
 
 #include "runtime/store/spool.h"
@@ -14,11 +14,11 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-static _Atomic long countdown = -1; /* calls until the one that fails; < 0 = none will */
+static _Atomic long countdown = -1; /* calls until the one that fails; < 0: no call fails */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned failed_calls;
 static int fault;
-static bool stay; /* it fails again and again until `countdown` is set anew */
+static bool stay; /* all calls fail until `countdown` is set again */
 
 static atomic_bool stalled, waiting; /* syncs do not return while the first is set */
 
@@ -41,8 +41,8 @@ static bool hit(void)
 	return r;
 }
 
-/* No call fails from now on; how many did. */
-static unsigned heal(void)
+/* Ends the failures and returns how many calls failed. */
+static unsigned stop_failures(void)
 {
 	pthread_mutex_lock(&mutex);
 	unsigned n = failed_calls;
@@ -149,7 +149,7 @@ static void play(struct script *s)
 static void init(struct rig *r)
 {
 	rig_init_quick(r);
-	if (!freopen("/dev/null", "w", stderr)) /* the failures that are wanted here need not be read */
+	if (!freopen("/dev/null", "w", stderr)) /* hides the messages about intended failures */
 		ck_abort_msg("no /dev/null");
 }
 
@@ -199,18 +199,17 @@ static void every_call(int errnum)
 	ck_assert_uint_gt(hits, 5); /* how many there are depends on how batches group */
 }
 
-START_TEST(an_input_output_error_anywhere) { every_call(EIO); }
+START_TEST(an_io_error_in_any_call_loses_nothing) { every_call(EIO); }
 END_TEST
 
-START_TEST(no_space_anywhere) { every_call(ENOSPC); }
+START_TEST(a_full_disk_in_any_call_loses_nothing) { every_call(ENOSPC); }
 END_TEST
 
-START_TEST(an_interrupted_call_anywhere) { every_call(EINTR); }
+START_TEST(an_interruption_of_any_call_loses_nothing) { every_call(EINTR); }
 END_TEST
 
-/* A disk that fails for a while: batches are rejected or, with STORE_MUST, deferred; reads keep working; then it
- * recovers. */
-START_TEST(a_medium_that_heals)
+/* While the disk fails, batches are rejected or, with STORE_MUST, deferred, and reads work; then the store recovers. */
+START_TEST(the_store_recovers_when_the_disk_does)
 {
 	struct script s = { 0 };
 	struct store_batch *b;
@@ -261,7 +260,7 @@ static void submit_two(struct rig *r, unsigned flags)
 	rig_event(b, EVENT_RUNTIME_WARNING, "sess_a", "proc_1", 1);
 	store_submit(r->s, b, STORE_NOW, rig_result, r);
 	ck_assert_int_eq(poll(&p, 1, 60000), 1);
-	heal();
+	stop_failures();
 	b = store_batch_new(r->s);
 	rig_event(b, EVENT_RUNTIME_WARNING, "sess_a", "proc_1", 2);
 	store_submit(r->s, b, flags | STORE_NOW, rig_result, r);
@@ -272,7 +271,7 @@ static void submit_two(struct rig *r, unsigned flags)
 	ck_assert_uint_eq(r->decided, 2);
 }
 
-START_TEST(what_follows_a_rejected_batch_is_rejected_too)
+START_TEST(a_batch_after_a_rejected_one_is_rejected_too)
 {
 	struct rig r;
 
@@ -287,7 +286,7 @@ START_TEST(what_follows_a_rejected_batch_is_rejected_too)
 }
 END_TEST
 
-START_TEST(what_a_batch_that_must_be_written_follows_is_written)
+START_TEST(a_batch_after_a_deferred_one_is_written)
 {
 	struct rig r;
 
@@ -301,8 +300,9 @@ START_TEST(what_a_batch_that_must_be_written_follows_is_written)
 }
 END_TEST
 
-/* Acknowledged, and then the database can no longer be written, not even at the end: the journal has it all. */
-START_TEST(what_is_owed_is_not_lost)
+/* After the acknowledgement the database can no longer be written, not even at the close: the journal has all groups.
+ */
+START_TEST(groups_that_cannot_be_settled_are_not_lost)
 {
 	struct rig_verdict v;
 	struct store_stats st;
@@ -320,7 +320,7 @@ START_TEST(what_is_owed_is_not_lost)
 	fault = EIO;
 	stay = true;
 	countdown = 0;
-	v = rig_verify(&r); /* which has it settled first */
+	v = rig_verify(&r); /* which settles first */
 	ck_assert(v.failed);
 	ck_assert_uint_eq(rig_append(&r, 1, "sess_a", "proc_1"), 0);
 	x = rig_events(&r, 0, 0, -1, NULL);
@@ -332,7 +332,7 @@ START_TEST(what_is_owed_is_not_lost)
 	ck_assert(x.gapless && x.count == 10);
 	ck_assert_uint_eq(rig_append(&r, 5, "sess_a", "proc_1"), 5);
 	rig_verify_ok(&r);
-	/* and when it heals by itself */
+	/* and when the disk recovers by itself */
 	countdown = 0;
 	v = rig_verify(&r);
 	ck_assert(v.failed);
@@ -344,8 +344,8 @@ START_TEST(what_is_owed_is_not_lost)
 }
 END_TEST
 
-/* Making ready for a group fails: the journal is given up as if the group itself had failed, and nothing is lost. */
-START_TEST(what_is_expected_finds_no_medium)
+/* If preparing for a group fails, the journal is abandoned as if the group itself had failed, and nothing is lost. */
+START_TEST(a_failed_preparation_loses_nothing)
 {
 	struct store_stats st;
 	struct err e = ERR_INIT;
@@ -358,13 +358,13 @@ START_TEST(what_is_expected_finds_no_medium)
 	fault = EIO;
 	stay = true;
 	for (unsigned n = 0;; n++) {
-		ck_assert_uint_lt(n, 60); /* a disk that is slow just then is left alone, but not always */
+		ck_assert_uint_lt(n, 60); /* while the disk is slow nothing is prepared, but not every time */
 		ck_assert_uint_eq(rig_append(&r, 1, "sess_a", "proc_1"), 1);
 		usleep(3000);
 		countdown = 0;
 		store_prepare(r.s);
 		usleep(3000);
-		bool tried = heal() > 0;
+		bool tried = stop_failures() > 0;
 		do
 			ck_assert_int_eq(store_stats_get(r.s, &st, &e), 0);
 		while (tried && st.journal_bytes);
@@ -389,8 +389,8 @@ START_TEST(what_is_expected_finds_no_medium)
 }
 END_TEST
 
-/* A disk that hangs: reads, models and submits on the loop thread do not wait for it. */
-START_TEST(a_stalled_disk_freezes_no_one)
+/* Reads, models and submits on the loop thread do not wait for a disk that hangs. */
+START_TEST(a_stalled_disk_does_not_block_the_loop_thread)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -431,8 +431,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("medium", an_input_output_error_anywhere, no_space_anywhere, an_interrupted_call_anywhere,
-		     a_medium_that_heals, what_follows_a_rejected_batch_is_rejected_too,
-		     what_a_batch_that_must_be_written_follows_is_written, what_is_owed_is_not_lost,
-		     what_is_expected_finds_no_medium, a_stalled_disk_freezes_no_one);
+	return SUITE("medium", an_io_error_in_any_call_loses_nothing, a_full_disk_in_any_call_loses_nothing,
+		     an_interruption_of_any_call_loses_nothing, the_store_recovers_when_the_disk_does,
+		     a_batch_after_a_rejected_one_is_rejected_too, a_batch_after_a_deferred_one_is_written,
+		     groups_that_cannot_be_settled_are_not_lost, a_failed_preparation_loses_nothing,
+		     a_stalled_disk_does_not_block_the_loop_thread);
 }

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* A spool file with n numbered bytes, through a pipe as in life. */
+/* Fills a spool file with n numbered bytes through a pipe, as the runtime does. */
 static void spool_fill(struct spool_file *f, size_t n)
 {
 	int p[2];
@@ -74,7 +74,7 @@ static enum err_code fails(struct rig *r, const char *ref)
 	return e.code;
 }
 
-static void what_was_cited_is_read_in(struct rig *r)
+static void cited_output_is_read_in(struct rig *r)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
 	struct store_stats st;
@@ -109,9 +109,9 @@ static void what_was_cited_is_read_in(struct rig *r)
 	rig_verify_ok(r);
 	spool_done(&f);
 }
-RIG_TEST(what_was_cited_is_read)
+RIG_TEST(cited_output_is_read)
 
-static void at_most_a_mebibyte_at_once_in(struct rig *r)
+static void a_read_returns_at_most_a_mebibyte_in(struct rig *r)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
 
@@ -122,9 +122,9 @@ static void at_most_a_mebibyte_at_once_in(struct rig *r)
 	expect(r, "out_1", 1000, 3 << 20, 1 << 20);
 	spool_done(&f);
 }
-RIG_TEST(at_most_a_mebibyte_at_once)
+RIG_TEST(a_read_returns_at_most_a_mebibyte)
 
-static void or_all_of_it_in(struct rig *r)
+static void an_output_can_be_read_whole_in(struct rig *r)
 {
 	static const size_t sizes[] = { 0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20 };
 	buf_auto struct buf out = BUF_INIT;
@@ -154,9 +154,9 @@ static void or_all_of_it_in(struct rig *r)
 		spool_done(&f);
 	}
 }
-RIG_TEST(or_all_of_it)
+RIG_TEST(an_output_can_be_read_whole)
 
-static void a_flipped_byte_is_found_in(struct rig *r)
+static void a_flipped_byte_is_detected_in(struct rig *r)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
 	struct rig_verdict x;
@@ -184,9 +184,9 @@ static void a_flipped_byte_is_found_in(struct rig *r)
 	ck_assert(!x.v.ok && x.v.nproblems == 1);
 	spool_done(&f);
 }
-RIG_TEST(a_flipped_byte_is_found)
+RIG_TEST(a_flipped_byte_is_detected)
 
-static void inline_comes_first_in(struct rig *r)
+static void inline_output_is_read_in(struct rig *r)
 {
 	struct store_batch *b;
 	char bytes[1000];
@@ -205,9 +205,9 @@ static void inline_comes_first_in(struct rig *r)
 	expect(r, "out_2", 0, 100, 0);
 	rig_verify_ok(r);
 }
-RIG_TEST(inline_comes_first)
+RIG_TEST(inline_output_is_read)
 
-static void expired_is_gone_in(struct rig *r)
+static void an_expired_output_is_removed_in(struct rig *r)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
 	struct store_batch *b;
@@ -235,15 +235,15 @@ static void expired_is_gone_in(struct rig *r)
 	rig_close(r);
 	snprintf(path, sizeof(path), "%s/out_1", r->spool_dir);
 	ck_assert_int_ne(access(path, F_OK), 0);
-	/* as if the crash had come between the commit and the removal */
+	/* as after a crash between the commit and the removal */
 	close(open(path, O_RDWR | O_CREAT, 0600));
 	rig_open(r);
 	ck_assert_int_ne(access(path, F_OK), 0);
 	spool_done(&f);
 }
-RIG_TEST(expired_is_gone)
+RIG_TEST(an_expired_output_is_removed)
 
-static void the_middle_is_left_out_and_counted_in(struct rig *r)
+static void the_middle_of_long_output_is_omitted_and_counted_in(struct rig *r)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
 	uint64_t from, to;
@@ -273,7 +273,7 @@ static void the_middle_is_left_out_and_counted_in(struct rig *r)
 	expect(r, "out_1", to, 1 << 20, 1 << 18);
 	rig_verify_ok(r);
 }
-RIG_TEST(the_middle_is_left_out_and_counted)
+RIG_TEST(the_middle_of_long_output_is_omitted_and_counted)
 
 static void has_spool(const struct rig *r, const char *name, bool wanted)
 {
@@ -283,7 +283,7 @@ static void has_spool(const struct rig *r, const char *name, bool wanted)
 	ck_assert_msg((access(path, F_OK) == 0) == wanted, "%s is %s", name, wanted ? "gone" : "there");
 }
 
-/* An export that was cut before or after its commit; of a third nothing but the beginning was written. */
+/* Exports interrupted before and after their commit; of a third one only the beginning was written. */
 static void an_export_file_is_removed_unless_cited_in(struct rig *r)
 {
 	static const char *const cut[] = { "out_1", "out_10", "out_2" };
@@ -317,7 +317,7 @@ static void an_export_file_is_removed_unless_cited_in(struct rig *r)
 }
 RIG_TEST(an_export_file_is_removed_unless_cited)
 
-START_TEST(holes)
+START_TEST(the_omitted_range_depends_on_size_and_limit)
 {
 	uint64_t from, to;
 
@@ -336,7 +336,7 @@ START_TEST(holes)
 }
 END_TEST
 
-static void names_stay_inside_in(struct rig *r)
+static void spool_names_stay_inside_the_directory_in(struct rig *r)
 {
 	static const char *const names[] = { "", ".", "..", "a/b", "../x" };
 	struct spool_file f = SPOOL_FILE_INIT;
@@ -352,11 +352,12 @@ static void names_stay_inside_in(struct rig *r)
 	ck_assert_int_eq(spool_unlink(dir, "out_1"), 0);
 	close(dir);
 }
-RIG_TEST(names_stay_inside)
+RIG_TEST(spool_names_stay_inside_the_directory)
 
 int main(void)
 {
-	return SUITE("output", what_was_cited_is_read, at_most_a_mebibyte_at_once, or_all_of_it,
-		     a_flipped_byte_is_found, inline_comes_first, expired_is_gone, the_middle_is_left_out_and_counted,
-		     an_export_file_is_removed_unless_cited, holes, names_stay_inside);
+	return SUITE("output", cited_output_is_read, a_read_returns_at_most_a_mebibyte, an_output_can_be_read_whole,
+		     a_flipped_byte_is_detected, inline_output_is_read, an_expired_output_is_removed,
+		     the_middle_of_long_output_is_omitted_and_counted, an_export_file_is_removed_unless_cited,
+		     the_omitted_range_depends_on_size_and_limit, spool_names_stay_inside_the_directory);
 }

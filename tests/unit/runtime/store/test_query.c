@@ -33,7 +33,7 @@ static void check_indexes(struct rig *r)
 	ck_assert(x.gapless && x.count == 800);
 }
 
-static void indexes_in(struct rig *r)
+static void events_are_found_by_index_in(struct rig *r)
 {
 	struct store_query q = { .index = ID_TRACE, .id = "x" };
 	struct rig_seen x = { 0 };
@@ -54,10 +54,10 @@ static void indexes_in(struct rig *r)
 	ck_assert_int_eq(store_events(r->s, &q, rig_see, &x, &e), 0);
 	ck_assert_uint_eq(x.count, 7);
 }
-RIG_TEST(indexes)
+RIG_TEST(events_are_found_by_index)
 
-/* More than the ring holds: the older ones are read from the database without a seam. */
-static void past_the_ring_in(struct rig *r)
+/* Older events than those in the ring are read from the database without a gap. */
+static void events_beyond_the_ring_are_read_from_the_database_in(struct rig *r)
 {
 	mem_auto char *payload = mem_alloc(40000);
 	const char *head = "{\"code\":\"test\",\"advice\":\"none\",\"detail\":\"";
@@ -84,7 +84,7 @@ static void past_the_ring_in(struct rig *r)
 	ck_assert_uint_eq(x.count, n / 2);
 	rig_verify_ok(r);
 }
-RIG_TEST(past_the_ring)
+RIG_TEST(events_beyond_the_ring_are_read_from_the_database)
 
 static void put_at(struct rig *r, uint64_t real_us)
 {
@@ -109,7 +109,7 @@ static uint64_t at(struct rig *r, uint64_t real_us)
 	return seq;
 }
 
-static void sequences_by_time_in(struct rig *r)
+static void sequences_are_found_by_time_in(struct rig *r)
 {
 	static const uint64_t times[] = { 100, 200, 150, 200, 300, 50, 400 }; /* the clock was set back twice */
 
@@ -124,7 +124,7 @@ static void sequences_by_time_in(struct rig *r)
 	ck_assert_uint_eq(at(r, 1700000000000400), 7);
 	ck_assert_uint_eq(at(r, 1700000000000401), 8);
 }
-RIG_TEST(sequences_by_time)
+RIG_TEST(sequences_are_found_by_time)
 
 struct scan {
 	char ids[512];
@@ -187,9 +187,8 @@ static void models_are_found_and_listed_in(struct rig *r)
 }
 RIG_TEST(models_are_found_and_listed)
 
-/* A reader that has seen a document also finds its events: dispatch has its work before the document can be
- * read. */
-static void what_can_be_read_is_told_in(struct rig *r)
+/* A reader that has seen a document also finds its events: dispatch is signalled before the document can be read. */
+static void dispatch_is_signalled_before_a_document_is_readable_in(struct rig *r)
 {
 	struct err e = ERR_INIT;
 
@@ -207,15 +206,16 @@ static void what_can_be_read_is_told_in(struct rig *r)
 			buf_reset(&out);
 			ck_assert_int_ge(store_model_get(r->s, 1, "sess_a", &out, &e), 0);
 		}
-		ck_assert_msg(poll(&p, 1, 0) == 1, "document %u is there, and nobody was told", i);
+		ck_assert_msg(poll(&p, 1, 0) == 1, "document %u is readable, but dispatch is not signalled", i);
 		store_flush(r->s);
 		ck_assert_uint_eq(r->decided, i);
 	}
 }
-RIG_TEST(what_can_be_read_is_told)
+RIG_TEST(dispatch_is_signalled_before_a_document_is_readable)
 
 int main(void)
 {
-	return SUITE("query", indexes, past_the_ring, sequences_by_time, models_are_found_and_listed,
-		     what_can_be_read_is_told);
+	return SUITE("query", events_are_found_by_index, events_beyond_the_ring_are_read_from_the_database,
+		     sequences_are_found_by_time, models_are_found_and_listed,
+		     dispatch_is_signalled_before_a_document_is_readable);
 }

@@ -5,8 +5,8 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-/* Waits for the writer's own look, which comes at least twice a second. */
-static void wait_room(struct rig *r)
+/* Waits until the writer, which checks at least twice a second, finds space again. */
+static void wait_for_space(struct rig *r)
 {
 	for (int i = 0; store_full(r->s); i++) {
 		ck_assert_int_lt(i, 6000);
@@ -32,7 +32,7 @@ static void must(struct rig *r)
 	store_submit(r->s, b, STORE_MUST, rig_result, r);
 }
 
-static void a_full_map_in(struct rig *r)
+static void a_full_map_rejects_batches_until_events_are_pruned_in(struct rig *r)
 {
 	uint64_t last;
 	unsigned decided, failed;
@@ -47,7 +47,7 @@ static void a_full_map_in(struct rig *r)
 	x = rig_events(r, 0, 0, -1, NULL); /* reads still work */
 	ck_assert(x.gapless && x.last == last);
 	rig_verify_ok(r);
-	/* what must be written may use the reserve, and then waits */
+	/* batches with STORE_MUST may use the reserve, and then wait */
 	failed = r->failed;
 	decided = r->decided;
 	for (int i = 0; i < 400; i++)
@@ -56,11 +56,11 @@ static void a_full_map_in(struct rig *r)
 	ck_assert_uint_eq(r->failed, failed);
 	ck_assert_uint_gt(r->decided, decided);
 	decided = r->decided;
-	ck_assert_uint_eq(rig_append(r, 1, "sess_a", "proc_1"), 0); /* and nothing overtakes it */
+	ck_assert_uint_eq(rig_append(r, 1, "sess_a", "proc_1"), 0); /* and no other batch overtakes them */
 	ck_assert_int_eq(r->err.code, ERR_EXHAUSTED);
 	j = rig_prune(r, store_last_sequence(r->s) - 10, 0);
 	ck_assert_msg(!j.failed, "%s", j.e.message);
-	wait_room(r);
+	wait_for_space(r);
 	while (store_queued(r->s)) {
 		struct pollfd p = { .fd = store_dispatch_fd(r->s), .events = POLLIN };
 
@@ -75,9 +75,9 @@ static void a_full_map_in(struct rig *r)
 	ck_assert(!store_full(r->s));
 	rig_verify_ok(r);
 }
-RIG_TEST(a_full_map)
+RIG_TEST(a_full_map_rejects_batches_until_events_are_pruned)
 
-static void a_quota_in(struct rig *r)
+static void a_quota_rejects_batches_until_events_are_pruned_in(struct rig *r)
 {
 	struct store_stats st;
 	struct err e = ERR_INIT;
@@ -103,13 +103,13 @@ static void a_quota_in(struct rig *r)
 	ck_assert_uint_eq(r->failed, failed);
 	ck_assert_uint_eq(store_queued(r->s), 0);
 	rig_prune(r, store_last_sequence(r->s), 0);
-	wait_room(r);
+	wait_for_space(r);
 	ck_assert_uint_eq(rig_append(r, 5, "sess_a", "proc_1"), 5);
 	rig_verify_ok(r);
 }
-RIG_TEST(a_quota)
+RIG_TEST(a_quota_rejects_batches_until_events_are_pruned)
 
-static void spool_counts_for_the_quota_in(struct rig *r)
+static void spool_files_count_toward_the_quota_in(struct rig *r)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
 	struct store_batch *b;
@@ -132,15 +132,15 @@ static void spool_counts_for_the_quota_in(struct rig *r)
 	store_batch_expire_output(b, "out_1");
 	store_submit(r->s, b, STORE_MUST, rig_result, r);
 	store_flush(r->s);
-	wait_room(r);
+	wait_for_space(r);
 	ck_assert_uint_eq(rig_append(r, 1, "sess_a", "proc_1"), 1);
 	spool_done(&f);
 	close(dir);
 }
-RIG_TEST(spool_counts_for_the_quota)
+RIG_TEST(spool_files_count_toward_the_quota)
 
-/* A disk of its own that can be filled: needs root (or a user namespace). */
-START_TEST(a_full_disk)
+/* Fills a disk of its own; requires root (or a user namespace). */
+START_TEST(a_full_disk_defers_required_batches)
 {
 	char dir[] = "/tmp/bailiff-disk-XXXXXX", path[200];
 	struct rig r;
@@ -169,7 +169,7 @@ START_TEST(a_full_disk)
 	last = store_last_sequence(r.s);
 	ck_assert_uint_ge(last, 20);
 	ck_assert_uint_eq(rig_events(&r, 0, 0, -1, NULL).count, last);
-	/* the ballast goes for what must be written, and stays gone until there is room */
+	/* the ballast is removed for batches with STORE_MUST, and created again when there is space */
 	failed = r.failed;
 	for (int i = 0; i < 50; i++)
 		must(&r);
@@ -177,7 +177,7 @@ START_TEST(a_full_disk)
 	ck_assert_uint_eq(store_last_sequence(r.s), last + 50);
 	ck_assert(store_full(r.s));
 	ck_assert_uint_eq(rig_append(&r, 1, "sess_a", "proc_1"), 0);
-	/* now that is used up as well: they wait, and a close gives them a last try */
+	/* that space is used up as well: batches wait, and a close tries a last time */
 	while (write(fd, block, 4096) == 4096)
 		continue;
 	for (int i = 0; i < 400; i++)
@@ -186,7 +186,7 @@ START_TEST(a_full_disk)
 	ck_assert_uint_gt(store_queued(r.s), 0);
 	ck_assert_uint_eq(r.failed, failed + 1);
 	ck_assert_int_eq(ftruncate(fd, 0), 0);
-	wait_room(&r);
+	wait_for_space(&r);
 	while (store_queued(r.s)) {
 		struct pollfd p = { .fd = store_dispatch_fd(r.s), .events = POLLIN };
 
@@ -208,7 +208,7 @@ START_TEST(a_full_disk)
 }
 END_TEST
 
-static void a_small_address_space_in(struct rig *r)
+static void the_map_is_reduced_to_the_address_space_in(struct rig *r)
 {
 	struct store_stats st;
 	struct err e = ERR_INIT;
@@ -221,9 +221,11 @@ static void a_small_address_space_in(struct rig *r)
 	ck_assert_ptr_nonnull(strstr(st.note, "address space"));
 	rig_verify_ok(r);
 }
-RIG_TEST(a_small_address_space)
+RIG_TEST(the_map_is_reduced_to_the_address_space)
 
 int main(void)
 {
-	return SUITE("space", a_full_map, a_quota, spool_counts_for_the_quota, a_full_disk, a_small_address_space);
+	return SUITE("space", a_full_map_rejects_batches_until_events_are_pruned,
+		     a_quota_rejects_batches_until_events_are_pruned, spool_files_count_toward_the_quota,
+		     a_full_disk_defers_required_batches, the_map_is_reduced_to_the_address_space);
 }

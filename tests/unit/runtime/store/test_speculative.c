@@ -46,7 +46,7 @@ START_TEST(submitted_batches_are_visible_to_speculative_reads)
 	submit(&r, "sess_a", 2);
 	submit(&r, "sess_a", 3);
 	submit(&r, "sess_b", 1);
-	/* Whether the writer has committed by now or not, decisions see all of it. */
+	/* Whether the writer has committed yet or not, decisions see all batches. */
 	ck_assert_uint_eq(count_of(&r, "sess_a", true), 5);
 	ck_assert_uint_eq(count_of(&r, "sess_b", true), 1);
 	store_flush(r.s);
@@ -93,7 +93,7 @@ START_TEST(lists_are_merged_in_order)
 }
 END_TEST
 
-START_TEST(a_snapshot_is_of_one_moment)
+START_TEST(a_snapshot_does_not_change)
 {
 	struct rig r;
 
@@ -107,7 +107,7 @@ START_TEST(a_snapshot_is_of_one_moment)
 		submit(&r, "sess_a", 3);
 		store_flush(r.s);
 		ck_assert_uint_eq(count_of(&r, "sess_a", false), 2);
-		ck_assert_uint_eq(count_of(&r, "sess_a", true), 5); /* decisions are made from what is */
+		ck_assert_uint_eq(count_of(&r, "sess_a", true), 5); /* decisions use the current state */
 		{
 			store_snapshot_auto struct store *again = r.s;
 
@@ -146,7 +146,7 @@ START_TEST(rejected_batches_leave_nothing)
 }
 END_TEST
 
-START_TEST(a_problem_of_an_event_is_kept)
+START_TEST(the_problem_of_an_invalid_event_is_kept)
 {
 	struct event_draft d = { .type = EVENT_RUNTIME_WARNING, .payload = "{}", .payload_len = 2 };
 	struct err e = ERR_INIT;
@@ -157,7 +157,7 @@ START_TEST(a_problem_of_an_event_is_kept)
 	rig_event(b, EVENT_RUNTIME_WARNING, "sess_a", NULL, 1);
 	ck_assert_ptr_null(store_batch_problem(b));
 	d.ids[ID_SESSION] = "sess_a";
-	ck_assert_int_lt(store_batch_event(b, &d, &e), 0); /* without what the row wants */
+	ck_assert_int_lt(store_batch_event(b, &d, &e), 0); /* required members are missing */
 	ck_assert_ptr_nonnull(store_batch_problem(b));
 	store_batch_free(b);
 	rig_done(&r);
@@ -166,6 +166,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("speculative", submitted_batches_are_visible_to_speculative_reads, a_snapshot_is_of_one_moment,
-		     lists_are_merged_in_order, rejected_batches_leave_nothing, a_problem_of_an_event_is_kept);
+	return SUITE("speculative", submitted_batches_are_visible_to_speculative_reads, a_snapshot_does_not_change,
+		     lists_are_merged_in_order, rejected_batches_leave_nothing,
+		     the_problem_of_an_invalid_event_is_kept);
 }

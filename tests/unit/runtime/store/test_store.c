@@ -89,7 +89,7 @@ static void thousands_of_batches_keep_their_order_in(struct rig *r)
 }
 RIG_TEST(thousands_of_batches_keep_their_order)
 
-static void soon_waits_and_now_takes_it_along_in(struct rig *r)
+static void deferred_events_are_committed_with_the_next_immediate_one_in(struct rig *r)
 {
 	struct store_batch *b;
 	struct store_stats st;
@@ -119,9 +119,9 @@ static void soon_waits_and_now_takes_it_along_in(struct rig *r)
 	ck_assert_int_eq(store_stats_get(r->s, &st, &e), 0);
 	ck_assert_uint_eq(st.commits, 1);
 }
-RIG_TEST(soon_waits_and_now_takes_it_along)
+RIG_TEST(deferred_events_are_committed_with_the_next_immediate_one)
 
-static void soon_comes_by_itself_in(struct rig *r)
+static void deferred_events_are_committed_after_their_delay_in(struct rig *r)
 {
 	struct store_batch *b;
 	struct pollfd p;
@@ -136,7 +136,7 @@ static void soon_comes_by_itself_in(struct rig *r)
 	store_dispatch(r->s);
 	ck_assert_uint_eq(r->decided, 1);
 }
-RIG_TEST(soon_comes_by_itself)
+RIG_TEST(deferred_events_are_committed_after_their_delay)
 
 static void heard(void *ctx, uint64_t last) { *(uint64_t *)ctx = last; }
 
@@ -162,7 +162,7 @@ static void close_commits_what_is_queued_in(struct rig *r)
 }
 RIG_TEST(close_commits_what_is_queued)
 
-static void a_bad_event_leaves_the_batch_alone_in(struct rig *r)
+static void an_invalid_event_does_not_affect_its_batch_in(struct rig *r)
 {
 	struct store_batch *b;
 	struct err e = ERR_INIT;
@@ -182,9 +182,9 @@ static void a_bad_event_leaves_the_batch_alone_in(struct rig *r)
 	rig_event(b, EVENT_RUNTIME_WARNING, "sess_a", NULL, 1);
 	store_batch_free(b);
 }
-RIG_TEST(a_bad_event_leaves_the_batch_alone)
+RIG_TEST(an_invalid_event_does_not_affect_its_batch)
 
-static void keys_are_remembered_and_replaced_in(struct rig *r)
+static void idempotency_keys_are_stored_and_replaced_in(struct rig *r)
 {
 	uint8_t hash[32] = { 1 }, got[32];
 	char method[64], long_key[250];
@@ -221,7 +221,7 @@ static void keys_are_remembered_and_replaced_in(struct rig *r)
 	ck_assert_int_eq(store_meta_get(r->s, "version", &out, &e), 1);
 	rig_verify_ok(r);
 
-	/* one batch at fault does not take its company down */
+	/* an invalid batch does not affect others of its group */
 	memset(long_key, 'k', sizeof(long_key) - 1);
 	long_key[sizeof(long_key) - 1] = '\0';
 	for (int i = 0; i < 3; i++) {
@@ -237,7 +237,7 @@ static void keys_are_remembered_and_replaced_in(struct rig *r)
 	ck_assert_uint_eq(store_last_sequence(r->s), 2);
 	rig_verify_ok(r);
 }
-RIG_TEST(keys_are_remembered_and_replaced)
+RIG_TEST(idempotency_keys_are_stored_and_replaced)
 
 static void a_second_opener_is_rejected_in(struct rig *r)
 {
@@ -270,7 +270,7 @@ static void a_second_opener_is_rejected_in(struct rig *r)
 }
 RIG_TEST(a_second_opener_is_rejected)
 
-static void nothing_to_read_is_not_found_in(struct rig *r)
+static void a_missing_store_cannot_be_opened_for_reading_in(struct rig *r)
 {
 	struct store *s = NULL;
 	struct err e = ERR_INIT;
@@ -283,9 +283,9 @@ static void nothing_to_read_is_not_found_in(struct rig *r)
 	ck_assert_int_lt(store_open(&r->o, &s, &e), 0);
 	ck_assert_int_eq(e.code, ERR_NOT_FOUND);
 }
-RIG_TEST(nothing_to_read_is_not_found)
+RIG_TEST(a_missing_store_cannot_be_opened_for_reading)
 
-/* Rewrites the version the way a later program would have written it. */
+/* Writes another version number, as a later program would. */
 static void write_version(struct rig *r, uint32_t version)
 {
 	extern uint64_t hash64(const void *p, size_t n, uint64_t seed);
@@ -309,7 +309,7 @@ static void write_version(struct rig *r, uint32_t version)
 	mdb_env_close(env);
 }
 
-static void a_newer_version_is_rejected_untouched_in(struct rig *r)
+static void a_newer_version_is_rejected_and_left_unchanged_in(struct rig *r)
 {
 	char path[200];
 	struct stat before, after;
@@ -342,9 +342,9 @@ static void a_newer_version_is_rejected_untouched_in(struct rig *r)
 	rig_open(r);
 	rig_verify_ok(r);
 }
-RIG_TEST(a_newer_version_is_rejected_untouched)
+RIG_TEST(a_newer_version_is_rejected_and_left_unchanged)
 
-/* What version 1 had: the field first. */
+/* The index of version 1, with the field first. */
 static void write_old_index(struct rig *r, unsigned events)
 {
 	unsigned char key[16] = { ID_SESSION, 's', 'e', 's', 's', '_', 'a', 0 };
@@ -369,7 +369,7 @@ static void write_old_index(struct rig *r, unsigned events)
 	mdb_env_close(env);
 }
 
-static void a_store_of_version_1_is_brought_up_in(struct rig *r)
+static void a_store_of_version_1_is_upgraded_in(struct rig *r)
 {
 	struct err e = ERR_INIT;
 	struct store *s = NULL;
@@ -391,7 +391,7 @@ static void a_store_of_version_1_is_brought_up_in(struct rig *r)
 		ck_assert_uint_eq(rig_events(r, 0, 0, ID_PROCESS, "proc_1").count, 400);
 		rig_verify_ok(r);
 		rig_close(r);
-		if (i == 0) { /* and it says so now */
+		if (i == 0) { /* and the upgrade is recorded */
 			r->o.read_only = true;
 			ck_assert_int_eq(store_open(&r->o, &s, &e), 0);
 			store_close(s);
@@ -399,9 +399,9 @@ static void a_store_of_version_1_is_brought_up_in(struct rig *r)
 		}
 	}
 }
-RIG_TEST(a_store_of_version_1_is_brought_up)
+RIG_TEST(a_store_of_version_1_is_upgraded)
 
-/* One that never had a journal, as a program of version 2 left it. */
+/* A store without a journal, as version 2 left it. */
 static void a_store_of_version_2_opens_in(struct rig *r)
 {
 	char path[200];
@@ -425,7 +425,7 @@ static void a_store_of_version_2_opens_in(struct rig *r)
 }
 RIG_TEST(a_store_of_version_2_opens)
 
-static void folders_may_be_descriptors_in(struct rig *r)
+static void directories_can_be_given_as_descriptors_in(struct rig *r)
 {
 	char dir[64], spool[64];
 	int a, b;
@@ -447,7 +447,7 @@ static void folders_may_be_descriptors_in(struct rig *r)
 	ck_assert_msg(!j.failed, "%s", j.e.message);
 	rig_append(r, 20, "sess_a", "proc_1");
 	rig_verify_ok(r);
-	/* nothing that it opened would reach another program */
+	/* every descriptor that it opens is closed on exec */
 	for (int fd = 3; fd < 64; fd++)
 		if (fd != a && fd != b && fcntl(fd, F_GETFD) >= 0) {
 			char link[64], path[256];
@@ -463,10 +463,10 @@ static void folders_may_be_descriptors_in(struct rig *r)
 	close(a);
 	close(b);
 }
-RIG_TEST(folders_may_be_descriptors)
+RIG_TEST(directories_can_be_given_as_descriptors)
 
-/* A long scan on the loop thread while the writer commits: each event once, in order. */
-static void a_reader_next_to_the_writer_in(struct rig *r)
+/* A long scan on the loop thread while the writer commits returns each event once, in order. */
+static void a_scan_during_commits_returns_each_event_once_in(struct rig *r)
 {
 	uint64_t seen = 0;
 
@@ -491,7 +491,7 @@ static void a_reader_next_to_the_writer_in(struct rig *r)
 	store_flush(r->s);
 	rig_verify_ok(r);
 }
-RIG_TEST(a_reader_next_to_the_writer)
+RIG_TEST(a_scan_during_commits_returns_each_event_once)
 
 static void a_truncated_file_is_rejected_in(struct rig *r)
 {
@@ -513,7 +513,7 @@ static void a_truncated_file_is_rejected_in(struct rig *r)
 	ck_assert_int_eq(e.code, ERR_CORRUPT);
 	snprintf(path, sizeof(path), "%s/journal", r->store_dir);
 	ck_assert_int_eq(unlink(path), 0);
-	rig_open(r); /* an empty one by itself never was a store */
+	rig_open(r); /* an empty file without a journal is not a store */
 	ck_assert(store_is_new(r->s));
 }
 RIG_TEST(a_truncated_file_is_rejected)
@@ -521,9 +521,11 @@ RIG_TEST(a_truncated_file_is_rejected)
 int main(void)
 {
 	return SUITE("store", a_new_store_is_empty, events_come_back_in_order, thousands_of_batches_keep_their_order,
-		     soon_waits_and_now_takes_it_along, soon_comes_by_itself, close_commits_what_is_queued,
-		     a_bad_event_leaves_the_batch_alone, keys_are_remembered_and_replaced, a_second_opener_is_rejected,
-		     nothing_to_read_is_not_found, a_newer_version_is_rejected_untouched,
-		     a_store_of_version_1_is_brought_up, a_store_of_version_2_opens, folders_may_be_descriptors,
-		     a_reader_next_to_the_writer, a_truncated_file_is_rejected);
+		     deferred_events_are_committed_with_the_next_immediate_one,
+		     deferred_events_are_committed_after_their_delay, close_commits_what_is_queued,
+		     an_invalid_event_does_not_affect_its_batch, idempotency_keys_are_stored_and_replaced,
+		     a_second_opener_is_rejected, a_missing_store_cannot_be_opened_for_reading,
+		     a_newer_version_is_rejected_and_left_unchanged, a_store_of_version_1_is_upgraded,
+		     a_store_of_version_2_opens, directories_can_be_given_as_descriptors,
+		     a_scan_during_commits_returns_each_event_once, a_truncated_file_is_rejected);
 }

@@ -19,7 +19,7 @@ static void fill(struct rig *r, unsigned n)
 	ck_assert_uint_eq(r->failed, 0);
 }
 
-static void prune_keeps_the_proof_in(struct rig *r)
+static void a_pruned_store_is_verified_from_its_snapshot_in(struct rig *r)
 {
 	struct store_query q = { .index = -1 };
 	struct rig_seen seen = { .gapless = true };
@@ -69,10 +69,10 @@ static void prune_keeps_the_proof_in(struct rig *r)
 	ck_assert_uint_eq(store_last_sequence(r->s), 1103);
 	rig_verify_ok(r);
 }
-RIG_TEST(prune_keeps_the_proof)
+RIG_TEST(a_pruned_store_is_verified_from_its_snapshot)
 
-/* Events are stored several to a record: retention may end at each of them. */
-static void prune_ends_anywhere_in(struct rig *r)
+/* A record holds several events; retention can end at each of them. */
+static void pruning_can_end_within_a_record_in(struct rig *r)
 {
 	rig_open(r);
 	fill(r, 12);
@@ -95,9 +95,9 @@ static void prune_ends_anywhere_in(struct rig *r)
 	ck_assert_uint_eq(rig_append(r, 3, "sess_a", NULL), 3);
 	rig_verify_ok(r);
 }
-RIG_TEST(prune_ends_anywhere)
+RIG_TEST(pruning_can_end_within_a_record)
 
-/* Of the pages of the models: the part that is used. */
+/* The used share of the model pages. */
 static double filled_part(struct rig *r)
 {
 	struct err e = ERR_INIT;
@@ -145,7 +145,7 @@ static void documents_fill_their_pages_in(struct rig *r)
 }
 RIG_TEST(documents_fill_their_pages)
 
-static void prune_while_writing_in(struct rig *r)
+static void the_store_can_be_pruned_during_writes_in(struct rig *r)
 {
 	struct rig_job j = { 0 };
 
@@ -157,9 +157,9 @@ static void prune_while_writing_in(struct rig *r)
 	ck_assert(!j.failed && j.a == 1399);
 	rig_verify_ok(r);
 }
-RIG_TEST(prune_while_writing)
+RIG_TEST(the_store_can_be_pruned_during_writes)
 
-static void old_keys_go_in(struct rig *r)
+static void old_idempotency_keys_are_pruned_in(struct rig *r)
 {
 	uint8_t hash[32] = { 0 }, got[32];
 	char method[64];
@@ -193,9 +193,9 @@ static void old_keys_go_in(struct rig *r)
 	ck_assert_int_eq(store_idempotency_get(r->s, 1000, "key-300", method, got, &out, &e), 0);
 	rig_verify_ok(r);
 }
-RIG_TEST(old_keys_go)
+RIG_TEST(old_idempotency_keys_are_pruned)
 
-static void compact_shrinks_in(struct rig *r)
+static void compaction_shrinks_the_file_in(struct rig *r)
 {
 	struct rig_job j = { 0 };
 	struct rig_seen x;
@@ -216,10 +216,10 @@ static void compact_shrinks_in(struct rig *r)
 	rig_open(r);
 	rig_verify_ok(r);
 }
-RIG_TEST(compact_shrinks)
+RIG_TEST(compaction_shrinks_the_file)
 
-/* The copy goes to a pipe here, which takes only a part of it until it is read; a pipe cannot be synced. */
-static void nobody_waits_for_a_compaction_in(struct rig *r)
+/* The copy goes to a pipe, which blocks until it is read and cannot be synced. */
+static void writes_and_reads_do_not_wait_for_a_compaction_in(struct rig *r)
 {
 	struct rig_job j = { 0 };
 	struct rig_seen x;
@@ -258,10 +258,10 @@ static void nobody_waits_for_a_compaction_in(struct rig *r)
 	rig_verify_ok(r);
 	ck_assert_uint_ge(store_last_sequence(r->s), before + 100);
 }
-RIG_TEST(nobody_waits_for_a_compaction)
+RIG_TEST(writes_and_reads_do_not_wait_for_a_compaction)
 
-/* Closing the store ends a copy that is being made. */
-static void a_close_ends_a_compaction_in(struct rig *r)
+/* The store is closed while a copy is being written. */
+static void closing_the_store_ends_a_compaction_in(struct rig *r)
 {
 	struct rig_job j = { 0 };
 
@@ -274,7 +274,7 @@ static void a_close_ends_a_compaction_in(struct rig *r)
 	rig_open(r);
 	rig_verify_ok(r);
 }
-RIG_TEST(a_close_ends_a_compaction)
+RIG_TEST(closing_the_store_ends_a_compaction)
 
 static void a_backup_is_a_store_in(struct rig *r)
 {
@@ -298,7 +298,7 @@ static void a_backup_is_a_store_in(struct rig *r)
 	store_flush(r->s);
 	snprintf(dir, sizeof(dir), "%.100s/backup", r->dir);
 	store_backup(r->s, dir, rig_backup_cb, &j);
-	/* what expires meanwhile is still in the copy */
+	/* an output that expires meanwhile is still in the copy */
 	b = store_batch_new(r->s);
 	store_batch_expire_output(b, "out_2");
 	store_submit(r->s, b, 0, rig_result, r);
@@ -330,8 +330,8 @@ static void a_backup_is_a_store_in(struct rig *r)
 }
 RIG_TEST(a_backup_is_a_store)
 
-/* Killed in the middle of upkeep, at random: whatever was reached is a whole store. */
-static void killed_upkeep_in(struct rig *r)
+/* Killed at a random moment during upkeep: the store is valid. */
+static void a_kill_during_upkeep_leaves_a_valid_store_in(struct rig *r)
 {
 	unsigned seed = (unsigned)time(NULL);
 
@@ -366,11 +366,13 @@ static void killed_upkeep_in(struct rig *r)
 	rig_open(r);
 	rig_verify_ok(r);
 }
-RIG_TEST(killed_upkeep)
+RIG_TEST(a_kill_during_upkeep_leaves_a_valid_store)
 
 int main(void)
 {
-	return SUITE("upkeep", prune_keeps_the_proof, prune_ends_anywhere, documents_fill_their_pages,
-		     prune_while_writing, old_keys_go, compact_shrinks, nobody_waits_for_a_compaction,
-		     a_close_ends_a_compaction, a_backup_is_a_store, killed_upkeep);
+	return SUITE("upkeep", a_pruned_store_is_verified_from_its_snapshot, pruning_can_end_within_a_record,
+		     documents_fill_their_pages, the_store_can_be_pruned_during_writes, old_idempotency_keys_are_pruned,
+		     compaction_shrinks_the_file, writes_and_reads_do_not_wait_for_a_compaction,
+		     closing_the_store_ends_a_compaction, a_backup_is_a_store,
+		     a_kill_during_upkeep_leaves_a_valid_store);
 }

@@ -23,7 +23,7 @@ static void fill(struct rig *r, unsigned n)
 	ck_assert_uint_eq(r->failed, 0);
 }
 
-/* Someone changes a value behind the store's back (without its seal, or with a forged one). */
+/* Changes a value in the database directly, without its checksum or with a forged one. */
 static void tamper(struct rig *r, const char *table, const void *key, size_t key_len, bool remove)
 {
 	MDB_val k = { key_len, (void *)(uintptr_t)key }, v = { 0 };
@@ -51,7 +51,7 @@ static void tamper(struct rig *r, const char *table, const void *key, size_t key
 	mdb_env_close(env);
 }
 
-static void rebuild_repairs_in(struct rig *r)
+static void a_rebuild_repairs_documents_in(struct rig *r)
 {
 	struct rig_verdict x;
 	buf_auto struct buf out = BUF_INIT;
@@ -90,7 +90,7 @@ static void rebuild_repairs_in(struct rig *r)
 	ck_assert(!x.failed && x.v.ok);
 	rig_verify_ok(r);
 }
-RIG_TEST(rebuild_repairs)
+RIG_TEST(a_rebuild_repairs_documents)
 
 /* Writes the key of the record with this event. Returns the sequence of its first one. */
 static uint64_t record_of(struct rig *r, uint64_t sequence, unsigned char key[8])
@@ -112,7 +112,7 @@ static uint64_t record_of(struct rig *r, uint64_t sequence, unsigned char key[8]
 	return first;
 }
 
-static void a_tampered_record_is_never_data_in(struct rig *r)
+static void a_tampered_record_is_not_returned_in(struct rig *r)
 {
 	unsigned char key[8];
 	uint64_t first;
@@ -150,9 +150,9 @@ static void a_tampered_record_is_never_data_in(struct rig *r)
 	ck_assert_int_lt(store_open(&r->o, &r->s, &e), 0);
 	ck_assert_int_eq(e.code, ERR_CORRUPT);
 }
-RIG_TEST(a_tampered_record_is_never_data)
+RIG_TEST(a_tampered_record_is_not_returned)
 
-static void a_missing_index_entry_is_found_in(struct rig *r)
+static void a_missing_index_entry_is_detected_in(struct rig *r)
 {
 	char key[32] = "a\0\0sess_\0\0\0\0\0\0\0\0\x06"; /* the list of sess_a's events, from 6 on */
 	struct rig_verdict x;
@@ -167,9 +167,9 @@ static void a_missing_index_entry_is_found_in(struct rig *r)
 	ck_assert(!x.v.ok);
 	ck_assert_uint_eq(x.v.problems[0].sequence, 6);
 }
-RIG_TEST(a_missing_index_entry_is_found)
+RIG_TEST(a_missing_index_entry_is_detected)
 
-/* Whatever byte of the file flips: an error, or a problem, or nothing at all if no one used that byte; never a crash.
+/* A flipped byte gives an error, a problem, or nothing if the byte is not used; never a crash.
  */
 static void try_flipped(struct rig *r, unsigned *refused, unsigned *found)
 {
@@ -209,7 +209,7 @@ static void copy_store(struct rig *r, bool back)
 	copy_file(r, "journal", back);
 }
 
-static void flipped_bytes_do_no_harm_in(struct rig *r)
+static void flipped_bytes_never_crash_the_store_in(struct rig *r)
 {
 	unsigned refused = 0, found = 0, tries = 0;
 	unsigned seed = (unsigned)time(NULL);
@@ -226,7 +226,7 @@ static void flipped_bytes_do_no_harm_in(struct rig *r)
 	printf("# seed %u, %lld bytes\n", seed, (long long)st.st_size);
 	srand(seed);
 	for (; tries < 400; tries++) {
-		/* half of them in the heads of pages, where it hurts most */
+		/* half of them in page headers, which are the most critical */
 		at = tries % 2 ? rand() % st.st_size : (rand() % (st.st_size / 4096)) * 4096 + rand() % 32;
 		unsigned before = refused;
 		rig_flip(path, at);
@@ -244,10 +244,10 @@ static void flipped_bytes_do_no_harm_in(struct rig *r)
 	rig_open(r);
 	rig_verify_ok(r);
 }
-RIG_TEST(flipped_bytes_do_no_harm)
+RIG_TEST(flipped_bytes_never_crash_the_store)
 
-/* Verify while batches commit: always consistent. */
-static void verify_while_writing_in(struct rig *r)
+/* Verify runs while batches are committed. */
+static void verification_succeeds_during_writes_in(struct rig *r)
 {
 	rig_open(r);
 	fill(r, 200);
@@ -265,9 +265,9 @@ static void verify_while_writing_in(struct rig *r)
 		ck_assert_int_ne(strncmp(ent->d_name, "scratch", 7), 0);
 	closedir(d);
 }
-RIG_TEST(verify_while_writing)
+RIG_TEST(verification_succeeds_during_writes)
 
-static void closing_interrupts_verify_in(struct rig *r)
+static void closing_interrupts_verification_in(struct rig *r)
 {
 	struct rig_verdict x = { 0 }, y = { 0 };
 
@@ -278,10 +278,11 @@ static void closing_interrupts_verify_in(struct rig *r)
 	rig_close(r);
 	ck_assert(x.done && y.done);
 }
-RIG_TEST(closing_interrupts_verify)
+RIG_TEST(closing_interrupts_verification)
 
 int main(void)
 {
-	return SUITE("verify", rebuild_repairs, a_tampered_record_is_never_data, a_missing_index_entry_is_found,
-		     flipped_bytes_do_no_harm, verify_while_writing, closing_interrupts_verify);
+	return SUITE("verify", a_rebuild_repairs_documents, a_tampered_record_is_not_returned,
+		     a_missing_index_entry_is_detected, flipped_bytes_never_crash_the_store,
+		     verification_succeeds_during_writes, closing_interrupts_verification);
 }

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_TESTS_VIEW_RIG_H
 #define BAILIFF_TESTS_VIEW_RIG_H
 
-/* A real store of its own for every test, real events into it, and documents out of it:
+/* A real store for every test, functions that write events into it, and functions that read documents:
  * int main(void) { return VIEW_SUITE("noun", { a_test }, { a_test_with_rows, 4 }); } */
 
 #include "runtime/base/buf.h"
@@ -59,7 +59,7 @@ static inline void tear_down(void)
 
 /* ---- running ---- */
 
-/* `rows`: how often, with _i from 0; none: once. */
+/* `rows`: how often it runs, with _i from 0; 0: once. */
 struct view_test {
 	const TTest *test;
 	int rows;
@@ -234,7 +234,7 @@ static inline void is_raw(struct jval doc, const char *path, const char *expecte
 
 static inline void is_absent(struct jval doc, const char *path)
 {
-	ck_assert_msg(jval_path(doc, path).type == JT_NONE, "%s is there", path);
+	ck_assert_msg(jval_path(doc, path).type == JT_NONE, "%s is present", path);
 }
 
 static inline struct jval process(struct buf *out)
@@ -287,7 +287,7 @@ static inline void wait_for(const bool *done)
 	}
 }
 
-/* Models equal a fresh projection of the log, and rebuilding them changes nothing. */
+/* Checks that the models equal a new projection of the log, and that rebuilding them changes nothing. */
 static inline void projects_again(void)
 {
 	struct verdict v = { 0 }, r = { 0 };

@@ -1,4 +1,4 @@
-/* What copy-on-write runs leave in the read models: whose changes may be kept, and diffs as outputs that expire. */
+/* Copy-on-write runs in the read models: which runs may have pending changes, and diffs as outputs that expire. */
 
 #include "tests/unit/runtime/view/rig.h"
 
@@ -39,7 +39,7 @@ static void check_kept(uint64_t floor, const char *want)
 	ck_assert_str_eq(buf_cstr(&found), want);
 }
 
-START_TEST(runs_are_known_until_nothing_is_kept)
+START_TEST(runs_are_listed_until_their_changes_are_removed)
 {
 	struct view_process_brief b;
 	struct err e = ERR_INIT;
@@ -85,7 +85,7 @@ START_TEST(diffs_are_outputs_of_the_process)
 	put_run_end(P1);
 	put_of(EVENT_ARTIFACT_CHANGED, P1,
 	       "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
-	/* A second one must not take over what the first said. */
+	/* A second event must not change what the first one recorded. */
 	put_of(EVENT_ARTIFACT_CHANGED, P2,
 	       "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/b\",\"diffRef\":\"out_d\",\"diffBytes\":99}");
 	put_of(EVENT_ARTIFACT_CHANGED, NULL, "{\"diffRef\":\"out_c\"}");
@@ -117,6 +117,6 @@ END_TEST
 
 int main(void)
 {
-	return VIEW_SUITE("view of changes", { runs_are_known_until_nothing_is_kept },
+	return VIEW_SUITE("view of changes", { runs_are_listed_until_their_changes_are_removed },
 			  { diffs_are_outputs_of_the_process }, { diffs_expire_with_the_outputs });
 }

@@ -1,4 +1,4 @@
-/* Documents as documents.def declares them: text and struct are the same thing in both directions. */
+/* Documents as documents.def declares them: decoding and encoding lose nothing. */
 
 #include "runtime/view/view_documents.h"
 
@@ -74,7 +74,7 @@ START_TEST(a_cleared_document_is_empty)
 }
 END_TEST
 
-START_TEST(an_event_fills_in_what_the_declaration_says)
+START_TEST(a_new_document_gets_owner_and_times_from_its_event)
 {
 	struct job_doc d;
 
@@ -89,7 +89,7 @@ START_TEST(an_event_fills_in_what_the_declaration_says)
 }
 END_TEST
 
-START_TEST(members_are_written_by_name_in_the_order_asked_for)
+START_TEST(members_are_written_by_name_in_the_requested_order)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct jw w = jw_on(&text);
@@ -114,8 +114,8 @@ int main(void)
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, every_member_survives_decoding_and_encoding, 0, (int)countof(schemas));
 	tcase_add_loop_test(t, a_cleared_document_is_empty, 0, (int)countof(schemas));
-	tcase_add_test(t, an_event_fills_in_what_the_declaration_says);
-	tcase_add_test(t, members_are_written_by_name_in_the_order_asked_for);
+	tcase_add_test(t, a_new_document_gets_owner_and_times_from_its_event);
+	tcase_add_test(t, members_are_written_by_name_in_the_requested_order);
 	srunner_run_all(r, CK_ENV);
 	int failed = srunner_ntests_failed(r);
 	srunner_free(r);

@@ -1,4 +1,4 @@
-/* Outputs: counts, previews, what was left out, and expiry. */
+/* Outputs: counts, previews, omitted ranges, and expiry. */
 
 #include "tests/unit/runtime/view/rig.h"
 
@@ -26,7 +26,7 @@ START_TEST(output_is_counted_and_its_beginning_kept)
 }
 END_TEST
 
-START_TEST(a_character_cut_by_two_events_is_whole_again)
+START_TEST(a_character_split_between_events_is_joined)
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -117,6 +117,6 @@ END_TEST
 int main(void)
 {
 	return VIEW_SUITE("view_output", { output_is_counted_and_its_beginning_kept },
-			  { a_character_cut_by_two_events_is_whole_again }, { a_preview_stops_at_its_limit },
+			  { a_character_split_between_events_is_joined }, { a_preview_stops_at_its_limit },
 			  { truncation_is_exact }, { ended_outputs_expire_once });
 }

@@ -1,4 +1,4 @@
-/* Processes: one, and lists of them; a fresh projection gives the same bytes. */
+/* Processes and lists of processes; a new projection gives the same bytes. */
 
 #include "tests/unit/runtime/view/rig.h"
 
@@ -33,7 +33,7 @@ START_TEST(a_started_process_is_running)
 }
 END_TEST
 
-START_TEST(a_completed_process_says_how)
+START_TEST(a_completed_process_has_its_exit_and_outputs)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct view_output_brief b;
@@ -59,7 +59,7 @@ START_TEST(a_completed_process_says_how)
 }
 END_TEST
 
-START_TEST(the_first_end_counts)
+START_TEST(the_first_end_is_kept)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct jval d;
@@ -108,7 +108,7 @@ START_TEST(ends_have_their_own_status)
 }
 END_TEST
 
-START_TEST(closing_stdin_is_remembered)
+START_TEST(closing_stdin_is_recorded)
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -124,7 +124,7 @@ START_TEST(closing_stdin_is_remembered)
 }
 END_TEST
 
-START_TEST(others_do_not_see_it)
+START_TEST(other_users_see_no_documents)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -139,7 +139,7 @@ START_TEST(others_do_not_see_it)
 }
 END_TEST
 
-START_TEST(events_about_unknown_things_make_documents)
+START_TEST(events_about_unknown_objects_create_documents)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct jval d;
@@ -156,7 +156,7 @@ START_TEST(events_about_unknown_things_make_documents)
 }
 END_TEST
 
-START_TEST(a_wait_result_is_what_the_contract_says)
+START_TEST(a_wait_result_has_status_and_outputs)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -266,7 +266,7 @@ START_TEST(pages_follow_each_other)
 }
 END_TEST
 
-START_TEST(bad_queries_name_the_field)
+START_TEST(errors_of_queries_name_the_field)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -287,9 +287,10 @@ END_TEST
 
 int main(void)
 {
-	return VIEW_SUITE("view_process", { a_started_process_is_running }, { a_completed_process_says_how },
-			  { the_first_end_counts }, { ends_have_their_own_status, 4 }, { closing_stdin_is_remembered },
-			  { others_do_not_see_it }, { events_about_unknown_things_make_documents },
-			  { a_wait_result_is_what_the_contract_says }, { lists_are_filtered },
-			  { pages_follow_each_other, 2 }, { bad_queries_name_the_field });
+	return VIEW_SUITE("view_process", { a_started_process_is_running },
+			  { a_completed_process_has_its_exit_and_outputs }, { the_first_end_is_kept },
+			  { ends_have_their_own_status, 4 }, { closing_stdin_is_recorded },
+			  { other_users_see_no_documents }, { events_about_unknown_objects_create_documents },
+			  { a_wait_result_has_status_and_outputs }, { lists_are_filtered },
+			  { pages_follow_each_other, 2 }, { errors_of_queries_name_the_field });
 }

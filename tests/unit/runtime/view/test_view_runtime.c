@@ -49,7 +49,7 @@ static bool on_each(void *ctx, const char *id, const char *json, size_t len)
 	return true;
 }
 
-START_TEST(only_what_has_not_ended_is_live)
+START_TEST(only_processes_and_turns_that_have_not_ended_are_live)
 {
 	struct each p = { 0 }, t = { 0 }, none = { 0 };
 	struct err e = ERR_INIT;
@@ -74,5 +74,6 @@ END_TEST
 
 int main(void)
 {
-	return VIEW_SUITE("view_runtime", { the_system_session_is_found }, { only_what_has_not_ended_is_live });
+	return VIEW_SUITE("view_runtime", { the_system_session_is_found },
+			  { only_processes_and_turns_that_have_not_ended_are_live });
 }
