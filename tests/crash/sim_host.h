@@ -419,6 +419,8 @@ static inline void sim_settle(struct sim_host *w)
 	do {
 		before = store_last_sequence(w->store);
 		store_flush(w->store);
+		if (store_queued(w->store))
+			(void)thread_switch(); /* a flush does not wait for deferred batches whose retry is due */
 		idle = store_last_sequence(w->store) != before ? 0 : idle + 1;
 	} while (idle == 0 || (store_queued(w->store) && idle < 5));
 }
