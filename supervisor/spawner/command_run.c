@@ -43,6 +43,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -141,6 +142,12 @@ static void add_usage(struct rusage *sum, const struct rusage *one)
 	sum->ru_nivcsw += one->ru_nivcsw;
 }
 
+/* A child that has called PTRACE_TRACEME stops at every signal, and at exec with SIGTRAP. It continues untraced. */
+static void release_traced(pid_t pid, int sig)
+{
+	ptrace(PTRACE_DETACH, pid, NULL, (void *)(intptr_t)(sig == SIGTRAP ? 0 : sig));
+}
+
 static pid_t reap_one(struct watch *w, int flags, bool killed)
 {
 	int status;
@@ -149,9 +156,13 @@ static pid_t reap_one(struct watch *w, int flags, bool killed)
 	do
 		pid = wait4(-1, &status, flags, &usage);
 	while (pid < 0 && errno == EINTR);
+	if (pid > 0 && WIFSTOPPED(status)) {
+		release_traced(pid, WSTOPSIG(status));
+		return pid;
+	}
 	if (pid > 0)
 		add_usage(&w->usage, &usage);
-	if (pid > 0 && pid == w->command) {
+	if (pid > 0 && pid == w->command && !w->ended) { /* later processes can have the same pid */
 		w->ended = true;
 		w->status = status;
 	} else if (pid > 0 && killed && w->ended && w->cause == STATUS_CAUSE_NONE && WIFSIGNALED(status) &&

@@ -573,6 +573,36 @@ def test_the_hosts_network_is_all_that_is_shared(home):
                 assert lines[f"connect=127.0.0.1,{four.getsockname()[1]}"][0] == "open", "the host's network was asked for"
 
 
+# Becomes traced by its parent, which is its init or leader, and gets a signal; then the same with exec.
+TRACED = r"""
+import ctypes, os, signal, sys
+libc, got = ctypes.CDLL(None, use_errno=True), []
+def be_traced():
+    if libc.ptrace(0, 0, 0, 0) < 0:
+        sys.exit("PTRACE_TRACEME: " + os.strerror(ctypes.get_errno()))
+signal.signal(signal.SIGUSR1, lambda *_: got.append(1))
+be_traced()
+os.kill(os.getpid(), signal.SIGUSR1)
+be_traced()
+if got:
+    os.execvp("sh", ["sh", "-c", "echo continues; exit 7"])
+"""
+
+
+def test_a_command_that_its_init_traces_has_not_ended(home):
+    """A stop of a traced child looks like its end to a process that waits for its children and does not look closely."""
+    with home.rpc() as rpc:
+        command = ["python3", "-c", TRACED]
+        started, ended = rpc.run(command, cwd=home.work)
+        assert ended.get("exitCode") == 7 and rpc.outputs(started["processId"])["stdout"] == b"continues\n", ended
+        for keep in (False, True):
+            started = rpc.start(command, cwd=home.work, sandboxId="session", sessionId=started["sessionId"], keepTree=keep)
+            ended = rpc.wait(started["processId"])
+            assert ended.get("exitCode") == 7 and rpc.outputs(started["processId"])["stdout"] == b"continues\n", ended
+            told = [e["payload"]["commandExited"] for e in rpc.events() if e["type"] == "process.command_exited" and e["processId"] == started["processId"]]
+            assert all(t["exitCode"] == 7 for t in told), told
+
+
 def test_signals_to_the_init_change_nothing(home):
     repository(home)
     with home.rpc() as rpc:
