@@ -94,14 +94,14 @@ def test_requests_of_other_pages_are_rejected():
         assert page.ask("POST", "/api/call", {"method": "get_health"}, own)[0] == 200
 
 
-def test_nothing_is_answered_without_a_session():
+def test_requests_without_a_session_are_rejected():
     with Home() as home, Serve(home) as serve:
         page = Page(serve)
         name, _, value = page.cookie.partition("=")
         for method, path in ENDPOINTS:
             if path != "/api/output":
                 for key in ("1", "0" * 64, page.key[:-1], Page(serve).key):
-                    fails(page.ask(method, path, headers={"X-Bailiff": key}), 401, "bailiff console")    # who has only the cookie has nothing
+                    fails(page.ask(method, path, headers={"X-Bailiff": key}), 401, "bailiff console")    # the cookie alone is not enough
             for cookie in (None, f"{name}=", f"{name}={'0' * 64}", f"other={value}", f"{page.cookie}; {page.cookie}", page.cookie[:-1]):
                 fails(page.ask(method, path, headers={"Cookie": cookie}), 401, "bailiff console")
             assert serve.ask(method, path, headers=PAGE)[0] == 401, "the token is not a session"
@@ -111,7 +111,7 @@ def test_nothing_is_answered_without_a_session():
         assert serve.ask("POST", "/api/code", "{}", PAGE, token=False)[0] == 401
 
 
-def test_a_code_is_valid_once():
+def test_login_code_is_valid_once():
     with Home() as home, Serve(home) as serve:
         code = code_of(serve)
         assert re.fullmatch("[0-9a-f]{64}", code)
@@ -128,7 +128,7 @@ def test_a_code_is_valid_once():
         log_in(serve, codes[-1])
 
 
-def test_the_tokens_of_agents_open_no_console():
+def test_tokens_of_agents_cannot_open_the_console():
     with Home() as home, Serve(home) as serve:
         agent = home.cli("serve", "--print-token", "--client", "agent").text.strip()
         for token in (serve.token, agent):
@@ -184,7 +184,7 @@ def test_a_removed_token_ends_the_sessions_that_began_with_it():
         fails(serve.ask("POST", "/api/login", json.dumps({"code": code}), PAGE, token=False), 403, "code")
 
 
-def test_the_oldest_session_makes_room():
+def test_least_recently_used_session_is_evicted():
     with Home() as home, Serve(home) as serve:
         pages = [Page(serve) for _ in range(64)]
         assert pages[0].ask("GET", "/api/series")[0] == 200
@@ -254,7 +254,7 @@ def test_two_sessions_answer_one_action_and_one_wins():
             assert len(resolved) == n + 1 and resolved[-1]["payload"]["decision"] == won[0], resolved
 
 
-def test_calls_wait_for_a_daemon_that_restarts():
+def test_calls_wait_while_the_daemon_restarts():
     with Home() as home, Serve(home) as serve:
         page = Page(serve)
         page.call("get_health")
@@ -274,7 +274,7 @@ def test_calls_wait_for_a_daemon_that_restarts():
 
 # ---- the stream ----
 
-def test_the_stream_begins_now_or_after_an_event():
+def test_stream_begins_with_new_events_or_after_a_sequence_number():
     with Home() as home, Serve(home) as serve, home.rpc() as rpc:
         page = Page(serve)
         rpc.run(["true"])
@@ -318,7 +318,7 @@ def test_the_stream_resumes_without_gap_or_duplicate_when_the_daemon_is_killed()
             assert stream.sequences()[:len(want)] == want, (stream.sequences(), want)
 
 
-def test_a_sequence_that_is_too_old_or_unknown_expires():
+def test_pruned_or_unknown_sequence_is_reported_as_expired():
     with Home() as home, Serve(home) as serve, home.rpc() as rpc:
         page = Page(serve)
         rpc.run(["true"])
@@ -332,7 +332,7 @@ def test_a_sequence_that_is_too_old_or_unknown_expires():
                 stream.event("process.completed", processId=process)
 
 
-def test_a_slow_reader_waits_and_delays_nobody():
+def test_slow_reader_delays_no_other_client():
     """Some megabytes of events for a page that does not read: it gets all of them later, and memory stays bounded."""
     with Home() as home, Serve(home) as serve, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
@@ -356,7 +356,7 @@ def test_a_slow_reader_waits_and_delays_nobody():
 
 # ---- output ----
 
-def test_watched_output_is_exact_and_only_data():
+def test_watched_output_is_exact_and_encoded():
     with Home() as home, Serve(home) as serve, home.rpc() as rpc:
         page = Page(serve)
         process = rpc.call("start_process", command=["sh", "-c", 'read x; printf "%s" "$x"; read x; head -c 3000000 /dev/urandom | tee copy; printf err >&2; read x'],
@@ -404,7 +404,7 @@ def test_watched_output_continues_after_a_restart():
             page.call("terminate_process", processId=process)
 
 
-def test_a_terminal_is_watched_from_its_screen_on():
+def test_terminal_is_watched_from_the_offset_of_its_screen():
     with Home() as home, Serve(home) as serve:
         page = Page(serve)
         process = page.call("start_process", command=["cat"], tty={"rows": 5, "cols": 40})["processId"]
@@ -468,7 +468,7 @@ def address_of(line):
     return re.fullmatch(r"http://127\.0\.0\.1:(\d+)/ui/#code=([0-9a-f]{64})", line.strip())
 
 
-def test_the_verb_prints_the_address_of_a_running_server():
+def test_console_verb_prints_the_address_of_a_running_server():
     with Home() as home, Serve(home) as serve:
         found = address_of(home.cli("console", "--print", "--listen", str(serve.port), "--role", "observer").text)
         assert found and int(found.group(1)) == serve.port
@@ -480,7 +480,7 @@ def test_the_verb_prints_the_address_of_a_running_server():
             assert b"--listen" in other.cli("console", "--print", "--listen", str(serve.port), status=1).err
 
 
-def test_the_verb_starts_a_server_if_none_listens():
+def test_console_verb_starts_a_server_if_none_listens():
     with Home() as home:
         process = home.cli_start("console", "--print", "--listen", "0", stdout=subprocess.PIPE)
         try:
@@ -495,7 +495,7 @@ def test_the_verb_starts_a_server_if_none_listens():
             process.stdout.close()
 
 
-def test_the_browser_gets_a_file_and_no_code_in_its_arguments():
+def test_login_code_is_not_in_the_browsers_arguments():
     with Home() as home, Serve(home) as serve:
         tools, seen = os.path.join(home.dir, "tools"), os.path.join(home.work, "seen")
         os.mkdir(tools)
@@ -515,7 +515,7 @@ def test_the_browser_gets_a_file_and_no_code_in_its_arguments():
         assert address_of(home.cli("console", "--listen", str(serve.port), env=dict(env, PATH=tools)).text), "without a browser it is printed"
 
 
-# ---- what takes ten seconds ----
+# ---- slow checks (ten seconds) ----
 
 def check_away(home, serve):
     """The daemon stays away: calls, streams and watches fail."""
@@ -569,7 +569,7 @@ def check_series(serve):
     assert point["denials"] == 0, point
 
 
-def test_a_daemon_that_stays_away_and_numbers_over_time():
+def test_calls_fail_without_a_daemon_and_series_are_recorded():
     with Home() as home, Serve(home) as serve, Home() as other, Serve(other) as counted:
         waiting = threading.Thread(target=check_away, args=(home, serve))
         failed = []

@@ -1,4 +1,4 @@
-"""The console's page in a real browser against a real daemon: every view opens cleanly, actions act, hostile text is inert, and the page
+"""The console's page in a real browser against a real daemon: every view opens cleanly, actions work, hostile text is inert, and the page
 survives the daemon."""
 
 import base64
@@ -24,7 +24,7 @@ def view(tab, hash, selector="main h1"):
 
 
 def fill(home, rpc):
-    """Something of everything that the views show."""
+    """Creates at least one of everything that the views show."""
     session = rpc.call("create_session", title="A session")["sessionId"]
     done = rpc.start(["sh", "-c", "echo out; echo err >&2; echo x > /usr/x; exit 3"], cwd=home.work, sessionId=session)["processId"]
     rpc.wait(done)
@@ -45,7 +45,7 @@ def end_all(rpc):
         rpc.call("terminate_process", processId=process["processId"], graceMs=0)
 
 
-def test_every_view_is_clean_and_accessible(home):
+def test_every_view_opens_without_errors_and_is_accessible(home):
     """No error, no violation of the content security policy, and none of the accessibility rules in light and dark."""
     with Policed(ASK) as home, home.rpc() as rpc, Console(home) as console:
         session, process, terminal = fill(home, rpc)
@@ -56,7 +56,7 @@ def test_every_view_is_clean_and_accessible(home):
             view(tab, f"#/{name}")
             tab.until(script="return !document.body.innerText.includes('Loading…')")
             found += [f"{name}: {problem}" for problem in [*tab.axe(), *tab.problems()]]
-            # The fixtures make no call fail.
+            # No call of the fixtures fails.
             found += [f"{name}: {text}" for text in tab.evaluate(script="return [...document.querySelectorAll('.error')].map((e) => e.innerText)")]
         assert not found, "\n".join(found)
         end_all(rpc)
@@ -210,8 +210,8 @@ def test_only_one_of_two_tabs_answers(home):
         second.clean()
 
 
-def test_the_page_survives_the_daemon(home):
-    """Killed and started again under an open page: it says so, and no event is missed or seen twice."""
+def test_page_recovers_when_the_daemon_is_restarted(home):
+    """The daemon is killed and restarted under an open page: the page reports it, and misses or repeats no event."""
     with home.rpc() as rpc:
         rpc.run(["echo", "before"])
     with Console(home) as console:
@@ -323,7 +323,7 @@ def test_a_hundred_thousand_rows_stay_smooth(home):
         tab.clean()
 
 
-def test_an_observer_sees_and_cannot_act(home):
+def test_observer_sees_everything_and_cannot_act(home):
     with Policed(ASK) as home, home.rpc() as rpc, Console(home) as console:
         process = rpc.start(["sleep", "1000"])["processId"]
         ask(home, rpc, "x")
@@ -337,7 +337,7 @@ def test_an_observer_sees_and_cannot_act(home):
         end_all(rpc)
 
 
-def test_a_code_works_once(home):
+def test_login_code_works_once_in_the_browser(home):
     with Console(home) as console:
         url = console.url("#code=" + code_of(console.serve))
         tab = console.open()

@@ -10,7 +10,7 @@ from test_console_browser import FOLLOW, view
 
 
 def test_eight_tabs_share_one_stream(home):
-    """Browsers open six connections to a server. Each tab sees every event once, whichever others close, also when the daemon is killed."""
+    """Browsers open at most six connections to a server. Each tab sees every event once, also when tabs close or the daemon is killed."""
     with home.rpc() as rpc, Console(home) as console:
         process = rpc.start(["sh", "-c", "echo ready; while read -r line; do echo \"got $line\"; echo \"err $line\" >&2; done"], stdin="pipe")["processId"]
         first = console.open(f"#/processes/{process}?stream=stderr")

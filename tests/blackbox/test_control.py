@@ -11,7 +11,7 @@ import harness
 from harness import Gone, Skip, until
 
 
-def test_bad_json(home):
+def test_malformed_json_is_rejected_and_the_connection_survives(home):
     with home.rpc() as rpc:
         for line in (b"{", b"nonsense", b"[1,2", b'"just a string"', b"5", b"null", b"{}", b'{"jsonrpc":"2.0","id":77001}', b"[]",
                      b'{"jsonrpc":"1.0","id":77002,"method":"get_health"}', b'{"jsonrpc":"2.0","id":77003,"method":5}',
@@ -24,7 +24,7 @@ def test_bad_json(home):
         assert rpc.odd_reply()["error"]["code"] == -32700
 
 
-def test_empty_lines_and_crlf(home):
+def test_empty_lines_and_crlf_are_accepted(home):
     with home.rpc() as rpc:
         rpc.raw(b"\n\r\n   \n")
         rpc.raw(b'{"jsonrpc":"2.0","id":9001,"method":"get_health"}\r\n')
@@ -36,7 +36,7 @@ def test_empty_lines_and_crlf(home):
         assert "result" in reply
 
 
-def test_invalid_utf8(home):
+def test_invalid_utf8_is_rejected(home):
     with home.rpc() as rpc:
         rpc.raw(b'{"jsonrpc":"2.0","id":9001,"method":"create_session","params":{"title":"\xff\xfe"}}\n')
         assert rpc.odd_reply()["error"]["code"] in (-32700, -32600, -32602)
@@ -46,7 +46,7 @@ def test_invalid_utf8(home):
         assert not [e for e in rpc.events() if e["payload"].get("title")]
 
 
-def test_deep_nesting(home):
+def test_deeply_nested_json_is_rejected(home):
     with home.rpc() as rpc:
         for depth in (100, 10000, 200000):
             rpc.raw(b'{"jsonrpc":"2.0","id":9001,"method":"get_health","params":' + b"[" * depth + b"]" * depth + b"}\n")
@@ -73,7 +73,7 @@ def test_nul_and_large_arguments(home):
         assert all(len(json.dumps(e, ensure_ascii=False, separators=(",", ":")).encode()) <= 65536 for e in rpc.events())
 
 
-def test_oversize_line(home):
+def test_oversize_line_is_rejected(home):
     with home.rpc() as rpc:
         refused = False
         try:
@@ -89,7 +89,7 @@ def test_oversize_line(home):
         rpc.call("get_health")
 
 
-def test_batches(home):
+def test_batch_gets_one_array_of_replies(home):
     with home.rpc() as rpc:
         rpc.raw(json.dumps([{"jsonrpc": "2.0", "id": "a", "method": "get_health"}, {"jsonrpc": "2.0", "id": "b", "method": "nope"},
                             {"jsonrpc": "2.0", "method": "get_health"}, 5]).encode() + b"\n")
@@ -102,7 +102,7 @@ def test_batches(home):
         assert not rpc.odd, rpc.odd
 
 
-def test_a_batch_that_waits(home):
+def test_batch_waits_for_all_of_its_starts(home):
     with home.rpc() as rpc:
         rpc.raw(json.dumps([{"jsonrpc": "2.0", "id": i, "method": "start_process", "params": {"commandLine": f"exit {i - 100}"}}
                             for i in range(100, 110)]).encode() + b"\n")
@@ -123,14 +123,14 @@ def test_pipelining(home):
         assert rpc.reply(waiting)["status"] == "terminated"
 
 
-def test_bytes_in_small_pieces(home):
+def test_request_may_arrive_byte_by_byte(home):
     with home.rpc() as rpc:
         for byte in b'{"jsonrpc":"2.0","id":9001,"method":"get_health"}\n':
             rpc.raw(bytes([byte]))
         assert "result" in rpc.odd_reply()
 
 
-def test_ids_come_back_as_they_were(home):
+def test_request_ids_are_returned_unchanged(home):
     with home.rpc() as rpc:
         for ident in ("x", "", "ü\n\"", 0, -5, 2 ** 52, 1.5, "a" * 1000):
             rpc.raw(json.dumps({"jsonrpc": "2.0", "id": ident, "method": "get_health"}).encode() + b"\n")
@@ -146,7 +146,7 @@ def test_notifications_have_no_reply(home):
         assert not rpc.odd
 
 
-def test_unknown_method_and_parameter(home):
+def test_unknown_methods_and_parameters_are_rejected(home):
     with home.rpc() as rpc:
         error = rpc.fails("frobnicate", code=-32601)
         assert "frobnicate" in error.message, error
@@ -158,7 +158,7 @@ def test_unknown_method_and_parameter(home):
         assert "processId" in error.message, error
 
 
-def test_half_close(home):
+def test_replies_are_sent_after_a_half_close(home):
     with home.rpc() as rpc:
         ids = [rpc.send("start_process", commandLine=f"exit {n}") for n in range(5)]
         rpc.sock.shutdown(socket.SHUT_WR)
@@ -166,7 +166,7 @@ def test_half_close(home):
             assert rpc.reply(i)["processId"]
 
 
-def test_many_connections(home):
+def test_many_connections_are_served(home):
     links = [home.rpc() for _ in range(200)]
     try:
         ids = [(rpc, rpc.send("get_health")) for rpc in links]
@@ -177,7 +177,7 @@ def test_many_connections(home):
             rpc.close()
 
 
-def test_connection_limit():
+def test_connections_beyond_the_limit_are_rejected():
     with harness.Home({"maxConnectionsPerUid": 10}) as home:
         links = []
         try:
@@ -199,7 +199,7 @@ def test_connection_limit():
         until("it serves again", home.answers)
 
 
-def test_abrupt_ends(home):
+def test_abrupt_disconnects_do_no_harm(home):
     for n in range(50):
         rpc = home.rpc()
         if n % 2:
@@ -210,7 +210,7 @@ def test_abrupt_ends(home):
     until("it still answers", home.answers)
 
 
-def test_roles(home):
+def test_role_limits_the_allowed_methods(home):
     with home.rpc() as rpc:
         assert rpc.call("initialize")["role"] == "operator"
         assert rpc.call("initialize", role="agent", clientName="test")["role"] == "agent"
@@ -225,14 +225,14 @@ def test_roles(home):
         assert rpc.call("verify_store")["ok"] is True
 
 
-def test_initialize_tells(home):
+def test_initialize_reports_runtime_and_capabilities(home):
     with home.rpc() as rpc:
         hello = rpc.call("initialize", clientName="x", clientVersion="1")
         assert {"runtimeId", "serverVersion", "role", "lastSequence", "capabilities"} <= set(hello), hello
         assert hello["runtimeId"].startswith("rt_")
 
 
-def test_health_and_metrics(home):
+def test_health_and_metrics_are_reported(home):
     with home.rpc() as rpc:
         health, metrics = rpc.call("get_health"), rpc.call("get_metrics")
         assert health and metrics
@@ -240,8 +240,8 @@ def test_health_and_metrics(home):
         assert rpc.call("get_metrics") != metrics
 
 
-def test_another_user_sees_nothing(home):
-    """A peer sees its own uid's sessions; the socket of a private home is not even open to it."""
+def test_another_user_sees_no_processes_or_events(home):
+    """A peer sees only its own uid's sessions, and cannot open the socket of a private home."""
     if os.geteuid() != 0:
         raise Skip("needs root to become another user")
     assert os.stat(home.socket).st_mode & 0o077 == 0
@@ -263,7 +263,7 @@ def test_another_user_sees_nothing(home):
         assert replies or done.returncode, done
 
 
-def test_a_peer_in_the_sandbox_is_refused(home):
+def test_sandboxed_command_cannot_use_the_control_socket(home):
     code = ("import socket,sys\n"
             "s=socket.socket(socket.AF_UNIX)\n"
             "try:\n    s.connect(sys.argv[1]); s.sendall(b'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_processes\"}\\n'); print(s.recv(65536).decode())\n"
@@ -274,7 +274,7 @@ def test_a_peer_in_the_sandbox_is_refused(home):
         assert end["exitCode"] == 0 and '"processes"' not in said, said
 
 
-def test_connections_leave_descriptors_for_the_others():
+def test_connections_leave_descriptors_for_work():
     """1,024 descriptors, as many connections as are accepted: those that exist can still read outputs and run commands."""
     with harness.Home({"maxConnectionsPerUid": 65536}, through=("prlimit", "--nofile=1024:1024")) as home, home.rpc() as rpc:
         started, _ = rpc.run("seq 1 20000")

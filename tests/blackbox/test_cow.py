@@ -1,4 +1,4 @@
-"""Copy-on-write runs: the files stay unchanged until a client applies what the command changed."""
+"""Copy-on-write runs: the host's files stay unchanged until a client applies the command's changes."""
 
 import contextlib
 import os
@@ -63,7 +63,7 @@ def settle(rpc, home, method, process, *paths):
 
 
 def old_enough(home):
-    """File timestamps are coarse: waits until files created just now are older than a run that starts next."""
+    """File timestamps are coarse: waits until files created just now are older than the next run."""
     mark = os.path.join(home.dir, "mark")
     newest = max([os.lstat(os.path.join(d, n)).st_ctime_ns for d, ds, fs in os.walk(home.work) for n in ds + fs] + [0])
 
@@ -90,7 +90,7 @@ def sample(home):
     old_enough(home)
 
 
-def test_the_files_stay_as_they_are(home):
+def test_files_on_the_host_stay_unchanged(home):
     sample(home)
     before = tree(home.work)
     with home.rpc() as rpc:
@@ -103,7 +103,7 @@ def test_the_files_stay_as_they_are(home):
         assert rpc.call("get_process", processId=process)["cow"] is True
 
 
-def test_diffs(home):
+def test_diffs_can_be_applied_with_git(home):
     sample(home)
     with home.rpc() as rpc:
         process = run(rpc, home, SCRIPT)
@@ -135,8 +135,8 @@ END
 """
 
 
-def test_names_write_no_headers(home):
-    """Whatever a command calls its files: the patch makes these and no others."""
+def test_file_names_cannot_forge_patch_headers(home):
+    """Whatever the names of the files are, the patch creates these files and no others."""
     if not os.path.exists("/usr/bin/git"):
         raise Skip("there is no git to apply the patch with")
     with home.rpc() as rpc:
@@ -150,7 +150,7 @@ def test_names_write_no_headers(home):
     assert len(lines) == len(NAMES), lines
 
 
-def test_a_time_that_was_set_back(home):
+def test_change_with_a_reset_timestamp_is_detected(home):
     """Content is compared where size and time are inconclusive."""
     put(os.path.join(home.work, "f"), "one\n")
     put(os.path.join(home.work, "opened"), "same\n")
@@ -179,7 +179,7 @@ def test_apply_is_exact(home):
         assert settle(rpc, home, "apply_changes", process) == (set(), {})
 
 
-def test_modes_that_are_in_the_way(home):
+def test_changes_under_restrictive_modes_are_listed_and_applied(home):
     put(os.path.join(home.work, "shut/old"), "old\n")
     os.chmod(os.path.join(home.work, "shut"), 0o555)
     old_enough(home)
@@ -202,7 +202,7 @@ def test_modes_that_are_in_the_way(home):
             os.chmod(os.path.join(home.work, path), 0o700)
 
 
-def test_conflicts_are_refused_file_by_file(home):
+def test_conflicts_are_reported_per_file(home):
     for name in ("a", "b", "c", "d", "e/x"):
         put(os.path.join(home.work, name), "old\n")
     old_enough(home)
@@ -245,7 +245,7 @@ def test_planted_links_are_not_followed(home):
         assert os.path.islink(os.path.join(home.work, "g"))
 
 
-def test_a_write_root_that_was_replaced(home):
+def test_apply_fails_if_the_write_root_was_replaced(home):
     put(os.path.join(home.work, "f"), "old\n")
     old_enough(home)
     with home.rpc() as rpc:
@@ -257,7 +257,7 @@ def test_a_write_root_that_was_replaced(home):
         assert get(os.path.join(home.work, "f")) == "other\n"
 
 
-def test_a_write_root_that_is_gone_loses_no_changes(home):
+def test_changes_survive_a_missing_write_root(home):
     put(os.path.join(home.work, "f"), "old\n")
     old_enough(home)
     with home.rpc() as rpc:
@@ -269,7 +269,7 @@ def test_a_write_root_that_is_gone_loses_no_changes(home):
         assert done == {"f"} and not conflicts and get(os.path.join(home.work, "f")) == "new\n", (done, conflicts)
 
 
-def test_no_set_user_id_reaches_the_host(home):
+def test_set_user_id_bits_are_not_applied(home):
     with home.rpc() as rpc:
         process = run(rpc, home, "echo '#!/bin/sh' >tool; chmod 755 tool; chmod u+s tool || true; mkdir shared; mkfifo pipe")
         upper = os.path.join(home.dir, "cow", process, "0", "upper")
@@ -283,7 +283,7 @@ def test_no_set_user_id_reaches_the_host(home):
         settle(rpc, home, "discard_changes", process)
 
 
-def test_discard(home):
+def test_discard_removes_changes_and_keeps_the_host_files(home):
     sample(home)
     before = tree(home.work)
     with home.rpc() as rpc:
@@ -306,7 +306,7 @@ def test_discard(home):
         assert held("any") == [live, process]
 
 
-def test_a_choice_of_paths(home):
+def test_selected_paths_can_be_applied(home):
     sample(home)
     with home.rpc() as rpc:
         process = run(rpc, home, SCRIPT)
@@ -321,7 +321,7 @@ def test_a_choice_of_paths(home):
         settle(rpc, home, "discard_changes", process)
 
 
-def test_they_survive_restarts(home):
+def test_changes_survive_restarts(home):
     sample(home)
     with home.rpc() as rpc:
         process = run(rpc, home, SCRIPT)
@@ -342,7 +342,7 @@ def test_they_survive_restarts(home):
         settle(rpc, home, "discard_changes", live)
 
 
-def test_facts(home):
+def test_changes_are_recorded_as_artifact_events(home):
     sample(home)
     validators = harness.event_validators()
     with home.rpc() as rpc:
@@ -368,7 +368,7 @@ def test_facts(home):
         assert rpc.call("verify_store")["ok"]
 
 
-def test_what_a_client_says_does_not_stand_in_for_the_changes(home):
+def test_emitted_events_cannot_replace_the_recorded_changes(home):
     with home.rpc() as rpc:
         started = rpc.start(["sh", "-c", "echo true; echo changed >f"], cwd=home.work, cow=True)
         process, path = started["processId"], os.path.join(home.work, "f")
@@ -385,7 +385,7 @@ def test_what_a_client_says_does_not_stand_in_for_the_changes(home):
         assert changes(rpc, home, process)["f"]["diffRef"] == true and get(os.path.join(home.dir, "cow", process, "0", "upper", "f"))
 
 
-def test_refusals(home):
+def test_invalid_requests_about_changes_are_rejected(home):
     with home.rpc() as rpc:
         plain = rpc.run(["true"], cwd=home.work)[0]["processId"]
         assert rpc.fails("list_changes", {"processId": plain}).data["category"] == "invalid_state"
@@ -400,8 +400,8 @@ def test_refusals(home):
         rpc.fails("apply_changes", {"processId": live})
 
 
-def test_nothing_is_left_when_all_is_settled(home):
-    """An apply leaves what it replaced, until retention removes that."""
+def test_nothing_is_left_when_all_changes_are_settled(home):
+    """An apply keeps what it replaced until retention removes it."""
     cow = os.path.join(home.dir, "cow")
     with home.rpc() as rpc:
         first, second = run(rpc, home, "echo a >a"), run(rpc, home, "mkdir -p b/c; chmod 0 b/c; chmod 555 b")
@@ -425,8 +425,8 @@ END
 """
 
 
-def test_folders_without_end(home):
-    """Deeper than is looked, or with longer names: said so, never applied by halves in silence, and gone when they are given up."""
+def test_excessively_deep_folders_are_reported_and_removed(home):
+    """Deeper or with longer names than supported: reported as a conflict, never applied partially, and removed by discard and retention."""
     cow = os.path.join(home.dir, "cow")
     with home.rpc() as rpc:
         deep, long = run(rpc, home, NEST.format(count=270, name="d")), run(rpc, home, NEST.format(count=40, name="n" * 200))
@@ -442,7 +442,7 @@ def test_folders_without_end(home):
     os.mkdir(home.work)
 
 
-def test_what_is_forgotten(home):
+def test_retention_removes_old_and_stray_changes(home):
     with home.rpc() as rpc:
         old, stray = run(rpc, home, "echo a >a"), os.path.join(home.dir, "cow", "proc_stray")
         os.mkdir(stray, 0o700)
@@ -456,13 +456,13 @@ def test_what_is_forgotten(home):
         assert rpc.fails("read_output", {"outputRef": diff}).data["category"] == "output_expired"
     until("a second has passed", lambda: time.time() > made + 2)
     home.restart()
-    until("what no fact speaks of is gone", lambda: runs(os.path.join(home.dir, "cow")) == [new])
+    until("changes without events are removed", lambda: runs(os.path.join(home.dir, "cow")) == [new])
     with home.rpc() as rpc:
         assert kinds(changes(rpc, home, new)) == {"b": "added"}
         assert rpc.call("verify_store")["ok"]
 
 
-def test_by_the_command_line(home):
+def test_changes_verbs_of_the_command_line(home):
     put(os.path.join(home.work, "f"), "one\n")
     old_enough(home)
     done = home.cli("run", "--cow", "--", "sh", "-c", "echo two >>f; echo new >n")
@@ -478,7 +478,7 @@ def test_by_the_command_line(home):
     home.cli("wait", plain)
     done = home.cli("diff", plain, status=None)
     assert done.status == 1 and b"not a copy-on-write run (--cow)" in done.err and b"again later" not in done.err, done
-    # A profile can say it as well as an option.
+    # A profile can request it as well as an option.
     put(os.path.join(home.dir, "policy.json"), '{"profiles": {"careful": {"cow": true}}}')
     home.cli("call", "reload_policy")
     done = home.cli("run", "--profile", "careful", "--", "sh", "-c", "echo three >>f")
@@ -504,7 +504,7 @@ def as_user(uid, home, *args, status=0):
     return done
 
 
-def test_other_users():
+def test_changes_belong_to_the_user_of_the_run():
     with daemon_for_all() as home:
         put(os.path.join(home.work, "mine"), "old\n", 0o644)
         put(os.path.join(home.work, "shared"), "old\n", 0o666)
@@ -521,7 +521,7 @@ def test_other_users():
             {"mine": (4321, "new\n"), "shared": (0, "old\nnew\n"), "made": (4321, "new\n")}, found
         process = run_it()
         os.chmod(os.path.join(home.work, "shared"), 0o600)
-        # Root may, but with the owner's rights: what its owner may not write stays.
+        # Root can, but with the owner's rights: files that the owner cannot write stay unchanged.
         with home.rpc() as rpc:
             done, conflicts = settle(rpc, home, "apply_changes", process)
         assert "shared" in conflicts and "shared" not in done, (done, conflicts)

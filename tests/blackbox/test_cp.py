@@ -1,4 +1,4 @@
-"""bailiff cp: files into and out of a session sandbox, and nothing else, whatever its commands make of both sides."""
+"""bailiff cp: files into and out of a session sandbox, and nothing else, however its commands manipulate both sides."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import os
 import harness
 
 
-def test_copying(home):
+def test_files_and_trees_are_copied_both_ways(home):
     home.cli("sandbox", "create", "--name", "box")
     outside = os.path.join(home.dir, "outside")
     os.makedirs(os.path.join(outside, "tree/sub"))
@@ -36,7 +36,7 @@ def test_copying(home):
 
 
 def test_copying_does_not_follow_links_that_a_command_made(home):
-    """The workspace is writable inside: a link there must not lead a copy anywhere else, nor may an archive from the sandbox."""
+    """The workspace is writable inside: neither a link there nor an archive from the sandbox may redirect a copy."""
     outside = os.path.join(home.dir, "outside")
     os.makedirs(outside)
     with open(os.path.join(outside, "secret"), "w") as f:
@@ -56,13 +56,13 @@ def test_copying_does_not_follow_links_that_a_command_made(home):
     home.cli("exec", "box", "sh", "-c", "mv honest honest.old; mkdir honest; mv honest.old honest/report")
     home.cli("cp", "box:/tmp/report", "honest", **at)
     assert open(os.path.join(home.work, "honest/report/new/key")).read() == "x\n"
-    # An archive that names what is behind the link: the sandbox's own tar does not make one, but a command can take its place.
+    # An archive with a path through the link: the sandbox's own tar does not write one, but a command can replace tar.
     home.cli("exec", "box", "sh", "-c", r'''mkdir -p /tmp/a/new && echo x > /tmp/a/new/key && echo x > /tmp/a/new/secret && ln /tmp/a/new/secret /tmp/a/stolen &&
         rm -rf /tmp/report && mv hostile report.new && rm report && mv report.new report && mkdir /tmp/report &&
         tar -C /tmp/a --no-recursion -cf /tmp/hostile.tar new/key new/secret stolen''')
     with open(os.path.join(home.dir, "hostile.tar"), "wb") as f:
         f.write(home.cli("exec", "box", "cat", "/tmp/hostile.tar").out)
-    shim = os.path.join(home.dir, "bin")     # tar that unpacks the hostile archive, whatever it is given
+    shim = os.path.join(home.dir, "bin")     # a tar that prints the hostile archive whatever its arguments are
     os.makedirs(shim)
     with open(os.path.join(shim, "tar"), "w") as script:
         script.write(f'#!/bin/sh\nexec /usr/bin/env PATH={harness.PATH} tar "$@" < {f.name}\n')

@@ -13,8 +13,8 @@ import harness
 from harness import TALKER, Home, until
 
 
-def refused(config):
-    """What bailiffd says about a configuration that it must not accept."""
+def rejected_config(config):
+    """The message of bailiffd about a configuration that it must reject."""
     with Home(config, start=False) as home:
         guard = home.spawn()
         status = guard.wait(harness.PATIENCE)
@@ -27,11 +27,11 @@ def test_config_errors_name_the_key():
     for config, word in (('{"stopGraceMs": "soon"}', "stopGraceMs"), ('{"noSuchKey": 1}', "noSuchKey"), ('{"stopGraceMs": -1}', "stopGraceMs"),
                          ('{"maxProcesses": 0}', "maxProcesses"), ('{"inlineBytes": 1e9}', "inlineBytes"), ('{"schemaVersion": 5}', "schemaVersion"),
                          ('{"approvers": {"uids": ["x"]}}', "approvers"), ("{nonsense", "config"), ("[]", "config")):
-        said = refused(config)
+        said = rejected_config(config)
         assert word in said, f"{config}: {said}"
 
 
-def test_config_is_used():
+def test_configuration_takes_effect():
     with Home({"stopGraceMs": 100, "schemaVersion": "lime-profile-0.4.0", "maxProcesses": 3}) as home, home.rpc() as rpc:
         ids = [rpc.start(["sleep", "1000"])["processId"] for _ in range(3)]
         rpc.fails("start_process", {"command": ["true"]}, code=-32012)
@@ -39,7 +39,7 @@ def test_config_is_used():
         assert rpc.run(["true"])[1]["exitCode"] == 0
 
 
-def test_second_daemon_is_refused(home):
+def test_second_daemon_of_a_home_does_not_start(home):
     done = subprocess.run([harness.DAEMON, "--foreground", "--home", home.dir], env=harness.environment(), capture_output=True,
                           timeout=harness.PATIENCE, cwd="/")
     assert done.returncode != 0 and home.dir.encode() in done.stderr, done
@@ -53,8 +53,8 @@ def sleeps(pid):
     return 0
 
 
-def test_a_lock_that_a_dead_guard_left_is_waited_for():
-    """A child that was just forked has it until it is executed."""
+def test_start_waits_for_the_lock_of_a_dead_guard():
+    """A child of the guard inherits the lock and holds it until its exec."""
     with Home(start=False) as home, open(os.path.join(home.dir, "bailiffd.pid"), "w") as left:
         left.write("4194304\n")     # no process can have that
         left.flush()
@@ -67,13 +67,13 @@ def test_a_lock_that_a_dead_guard_left_is_waited_for():
         assert guard.poll() is None, home.log()
 
 
-def test_bad_options_name_themselves():
+def test_bad_options_are_named_in_the_error():
     for args in (["--nonsense"], ["--home"], ["--config", "/no/such/file", "--home", "/tmp/x-none"], ["--log-format", "xml"]):
         done = subprocess.run([harness.DAEMON, "--foreground", *args], env=harness.environment(), capture_output=True, timeout=harness.PATIENCE)
         assert done.returncode != 0 and (args[0].encode() in done.stderr or args[-1].encode() in done.stderr), (args, done)
 
 
-def test_titles(home):
+def test_process_titles_name_the_parts(home):
     assert harness.command_of(home.guard.pid).startswith("bailiffd: guard"), harness.command_of(home.guard.pid)
     for name in ("runtime", "spawner"):
         until(f"{name} has its title", lambda: home.part(name))
@@ -86,9 +86,9 @@ def test_the_runtime_has_no_privileges(home):
     assert status["NoNewPrivs"] == "1", status["NoNewPrivs"]
 
 
-def test_sigterm_ends_and_records():
+def test_sigterm_ends_processes_and_records_their_ends():
     mark = f"mark-{os.getpid()}-term"
-    with Home({"stopGraceMs": 5000}) as home:    # the stubborn one takes all of it; a polite one may be slow
+    with Home({"stopGraceMs": 5000}) as home:    # the command that ignores SIGTERM needs the whole grace period
         with home.rpc() as rpc:
             polite = rpc.start("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done")["processId"]
             stubborn = rpc.start([TALKER, "hold", "ignore", mark])["processId"]
@@ -106,7 +106,7 @@ def test_sigterm_ends_and_records():
             assert rpc.call("verify_store")["ok"] is True
 
 
-def test_sighup_disturbs_nothing(home):
+def test_sighup_does_not_disturb_running_commands(home):
     with home.rpc() as rpc:
         process = rpc.start(["cat"], stdin="pipe")["processId"]
         parts = (home.part("runtime"), home.part("spawner"))
@@ -117,7 +117,7 @@ def test_sighup_disturbs_nothing(home):
         assert (home.part("runtime"), home.part("spawner")) == parts and home.guard.poll() is None
 
 
-def test_upgrade_in_place(home):
+def test_upgrade_in_place_keeps_commands_running(home):
     with home.rpc() as rpc:
         process = rpc.start([TALKER, "talk", "21", "80", "10000", "9"])["processId"]
         held = rpc.start(["cat"], stdin="pipe")["processId"]
@@ -160,8 +160,8 @@ def test_output_survives_a_change_of_the_inline_limit():
                 assert rpc.call("verify_store")["ok"] is True
 
 
-def test_parts_are_of_one_version():
-    """Files that are replaced under a running daemon are the next one's, also when a part has to be started again."""
+def test_restarted_parts_have_the_version_of_the_running_daemon():
+    """Program files that are replaced under a running daemon are not used by it, not even for a part that is restarted."""
     with tempfile.TemporaryDirectory(prefix="bl-programs-") as folder, Home(start=False) as home:
         for name in os.listdir(harness.BUILD):
             path = os.path.join(harness.BUILD, name)
@@ -182,7 +182,7 @@ def test_parts_are_of_one_version():
                 assert rpc.run("echo new")[1]["exitCode"] == 0
 
 
-def test_files_are_private(home):
+def test_files_of_the_home_are_private(home):
     for path, _, names in os.walk(home.dir):
         if path.startswith(home.work):
             continue
@@ -206,14 +206,14 @@ def test_log_format_json():
         assert done.returncode == 0
 
 
-def test_clients_queue_during_a_restart_of_the_runtime(home):
+def test_clients_wait_during_a_restart_of_the_runtime(home):
     home.kill_part("runtime")
     with home.rpc() as rpc:
         assert rpc.run(["true"])[1]["exitCode"] == 0
 
 
-def test_what_a_spawner_took_with_it_is_asked_of_the_next(home):
-    """A start in a folder that is new to the daemon waits until its policy is read; in a known one, for the sandbox."""
+def test_requests_of_a_killed_spawner_are_repeated_to_the_next(home):
+    """A start in a folder that is new to the daemon waits for its policy files; in a known folder it waits for the sandbox."""
     with home.rpc() as rpc:
         for part in ("the look", "the start", "the look of a turn"):
             tree = os.path.join(home.work, "known" if part == "the start" else part)
@@ -244,18 +244,19 @@ def test_descriptors_do_not_leak(home):
         for _ in range(160):
             rpc.run("echo warm; echo up >&2", stdin="pipe")
             rpc.fails("start_process", {"command": ["/no/such/program"]})
-        # Whenever it has time the spawner makes 8 network namespaces, 7 descriptors each, and, of 8 kinds at most, 2 sandboxes, 3 each; a leak would be 160 or more.
+        # When idle, the spawner prebuilds 8 network namespaces (7 descriptors each) and at most 8 kinds of sandboxes, 2 of each (3 descriptors
+        # each); a leak would be 160 or more.
         until("hardly more descriptors than before", lambda: all(a <= b + 8 * 7 + 8 * 2 * 3 for a, b in zip(count(), before)))
 
 
-def test_doctor(home):
+def test_doctor_names_the_home_and_top_succeeds(home):
     done = home.cli("doctor", status=None)
     assert home.dir in done.text, done.text
     top = home.cli("top", status=None)
     assert top.status == 0, top.err
 
 
-def test_stopped_as_soon_as_it_answers(home):
+def test_stop_right_after_start_kills_no_part(home):
     for _ in range(8):
         home.restart()
     assert not [line for line in home.log() if "killed by signal" in line], home.log()

@@ -9,7 +9,7 @@ from harness import Home, until
 from window import Window
 
 
-def test_status_tells_a_running_daemon_from_none():
+def test_status_reports_whether_a_daemon_runs():
     with Home() as home:
         state = home.cli("daemon", "status", "--json").json
         assert state["status"] in ("ok", "degraded") and state["socket"].startswith(home.dir) and state["processes"]["live"] == 0
@@ -42,7 +42,7 @@ def with_embedded(test):
 
 
 @with_embedded
-def test_stop_spares_what_runs_unless_it_is_forced(home):
+def test_stop_is_rejected_while_processes_run_unless_forced(home):
     process = embedded(home.dir, "run", "-d", "--", "sleep", "1000").text.strip()
     refused = embedded(home.dir, "daemon", "stop", status=1)
     assert b"1 processes are running" in refused.err and b"drain" in refused.err, refused.err
@@ -52,7 +52,7 @@ def test_stop_spares_what_runs_unless_it_is_forced(home):
 
 
 @with_embedded
-def test_drain_waits_and_starts_nothing_new(home):
+def test_drain_waits_for_processes_and_starts_nothing_new(home):
     process = embedded(home.dir, "run", "-d", "-i", "--", "cat").text.strip()
     late = embedded(home.dir, "daemon", "drain", "--timeout", "100ms", status=124)
     assert b"still running" in late.err, late.err
@@ -68,7 +68,7 @@ def test_drain_waits_and_starts_nothing_new(home):
 
 
 @with_embedded
-def test_logs_shows_the_end_of_the_log_file(home):
+def test_daemon_logs_shows_the_end_of_the_log_file(home):
     with open(os.path.join(home.dir, "daemon.log"), "a") as f:       # it writes only about problems
         f.write("".join(f"line {i}\n" for i in range(20000)) + "\x1b[31mred\n")
     assert "line 0\nline 1\n" in embedded(home.dir, "daemon", "logs").text
@@ -76,7 +76,7 @@ def test_logs_shows_the_end_of_the_log_file(home):
     assert b"--tail" in embedded(home.dir, "daemon", "logs", "--tail", "x", status=2).err
 
 
-def test_watch_follows_a_session_and_asks():
+def test_watch_follows_a_session_and_asks_for_approvals():
     with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home, home.rpc() as rpc:
         session = rpc.call("create_session", title="the one")["sessionId"]
         rpc.run(["echo", "earlier"], sessionId=session)
@@ -110,7 +110,7 @@ def test_completion_describes_ids(home):
 
 
 def test_shells_show_the_descriptions(home):
-    """The scripts in the shells themselves, if these are installed (they are not a dependency)."""
+    """Runs the completion scripts in fish and zsh, if these are installed (they are not a dependency)."""
     shells = [name for name in ("fish", "zsh") if shutil.which(name)]
     if not shells:
         raise harness.Skip("neither fish nor zsh is installed")
@@ -130,7 +130,7 @@ def test_shells_show_the_descriptions(home):
     if "zsh" in shells:
         with Window(home, "-f", "-i", env=env, program="zsh", cols=200) as w:
             w.type("fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print do''ne\r")
-            w.expect("done.*\x1b\\[\\?2004h", escapes=True)      # the line editor reads again; before, the terminal would take ^D
+            w.expect("done.*\x1b\\[\\?2004h", escapes=True)      # the line editor reads again; before, the terminal driver would interpret ^D
             w.type("bailiff logs \x04")       # lists the candidates
             w.expect(f"{process}  -- echo 'what it was'")
         with Window(home, "-f", "-i", env=env, program="zsh", cols=200) as w:

@@ -1,4 +1,4 @@
-"""The dialects against fakes of the providers, which reject what the providers reject: whole conversations, without a daemon."""
+"""The dialects against fakes of the providers, which are as strict as the providers: whole conversations, without a daemon."""
 
 import base64
 import http.client
@@ -82,7 +82,7 @@ SCRIPT = [
 ]
 
 
-def test_a_conversation_with_each_dialect_violates_nothing():
+def test_conversation_in_each_dialect_violates_no_rule():
     with Filter() as f:
         for dialect in DIALECTS:
             for piece in (0, 1, 7):
@@ -123,7 +123,7 @@ def test_a_thread_moves_between_providers():
                     assert not p.violations, (first, second, p.violations)
 
 
-def test_a_stream_cut_anywhere_is_continued():
+def test_conversation_continues_after_a_stream_cut_anywhere():
     step = dict(SCRIPT[0], text="Looking at it…", piece=4)
     with Filter() as f:
         for dialect in DIALECTS:

@@ -1,4 +1,4 @@
-"""bailiff doctor: each layer is tried in a real sandbox; where one is broken it says so, why, and what to do; its status is the truth about `run`."""
+"""bailiff doctor: tries each layer in a real sandbox and reports broken ones with cause and fix; its exit status predicts `run`."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Found:
         for row in self.rows.values():
             assert row["state"] in ("enforced", "unavailable", "not needed"), row
             assert row.get("cause") if row["state"] == "unavailable" else row.get("seen"), row
-            # the sandbox's own row tells what to do about those that could not be tried
+            # the fix for layers that could not be tried is in the row "sandbox"
             assert row["state"] != "unavailable" or row.get("fix") or row["cause"].startswith("not tried"), row
 
     def state(self, layer):
@@ -44,7 +44,7 @@ def can_run(home, cwd=None):
 
 @harness.audit_turn()    # a root daemon takes audit by default
 def examine_started_by(*through):
-    """What doctor says where it has to start a daemon below that command, and whether that daemon then runs commands."""
+    """Doctor's report if it has to start a daemon through that command, and whether that daemon then runs commands."""
     base = tempfile.mkdtemp(prefix="bl-")
     work = os.path.join(base, "tree")
     os.mkdir(work)
@@ -63,7 +63,7 @@ def examine_started_by(*through):
         shutil.rmtree(base, ignore_errors=True)
 
 
-def test_every_layer_is_seen_from_inside(home):
+def test_every_layer_is_checked_in_a_real_sandbox(home):
     found = examine(home)
     assert found.status == 0, found.all
     assert {name for name, row in found.rows.items() if row["required"]} >= REQUIRED, found.rows
@@ -76,24 +76,24 @@ def test_every_layer_is_seen_from_inside(home):
     assert f"belongs to uid {os.geteuid()} outside" in found.rows["workspace"]["seen"], found.rows["workspace"]
 
 
-def test_limits_are_what_a_command_meets(home):
+def test_reported_limits_match_those_of_a_command(home):
     found = examine(home)
     for layer, *option in (("memory_limit", "--memory", "64M"), ("pids_limit", "--pids", "64"), ("cpu_limit", "--cpus", "0.5")):
         runs = bailiff(home, "run", *option, "--", "true").returncode == 0
         assert (found.state(layer) == "enforced") == runs, found.rows[layer]
 
 
-def test_nothing_is_left_behind(home):
+def test_doctor_leaves_no_files_or_processes(home):
     examine(home)
     assert os.listdir(home.work) == [], os.listdir(home.work)
     with home.rpc() as rpc:
         assert not rpc.call("list_processes", liveOnly=True)["processes"]
-        # One that could not be started has no command, by which it would be known.
+        # A process that could not be started has no command to recognise it by.
         shown = [p for p in rpc.call("list_processes", helpers=False)["processes"] if "bailiff-tool" in json.dumps(p)]
         assert not shown, f"ps shows doctor's own commands: {shown}"
 
 
-def test_people_read_the_same(home):
+def test_text_output_has_the_same_rows_as_json(home):
     said = home.cli("doctor").text
     for layer, row in examine(home).rows.items():
         line = [line for line in said.splitlines() if line.startswith(layer + " ")]
@@ -101,7 +101,7 @@ def test_people_read_the_same(home):
     assert "Commands run in a sandbox" in said, said
 
 
-def test_a_kernel_without_landlock_is_told_with_the_fix():
+def test_missing_landlock_is_reported_with_the_fix():
     for error, cause, fix in (("EOPNOTSUPP", "lsm=", "lsm=landlock"), ("ENOSYS", "not implemented", "5.13")):
         found, runs = examine_started_by(*kernel_without("landlock_create_ruleset", error=error))
         row = found.rows["landlock"]
@@ -109,7 +109,7 @@ def test_a_kernel_without_landlock_is_told_with_the_fix():
         assert found.status == 0 and runs, found.rows
 
 
-def test_a_daemon_that_is_refused_landlock_does_not_pass_for_one_that_has_it():
+def test_landlock_that_is_blocked_for_the_daemon_is_reported():
     if os.geteuid():
         through = kernel_without("landlock_create_ruleset", error="EPERM")
     else:
@@ -123,7 +123,7 @@ def test_a_daemon_that_is_refused_landlock_does_not_pass_for_one_that_has_it():
         assert row["state"] == "unavailable" and "blocks Landlock" in row["cause"] and "seccomp" in row["fix"], row
 
 
-def test_refused_mounts_are_told_and_nothing_passes_for_enforced():
+def test_blocked_mounts_are_reported_and_no_layer_is_enforced():
     found, runs = examine_started_by(*kernel_without("mount", "fsopen", error="EPERM"))
     assert not runs and found.status == 1, found.rows
     assert found.state("sandbox") == "unavailable" and found.rows["sandbox"]["fix"], found.rows["sandbox"]
@@ -131,7 +131,7 @@ def test_refused_mounts_are_told_and_nothing_passes_for_enforced():
     assert all(row["state"] == "unavailable" for name, row in found.rows.items() if name not in tried), found.rows
 
 
-def test_a_missing_call_is_told_without_a_daemon():
+def test_missing_system_call_is_reported_without_a_daemon():
     done = subprocess.run([*kernel_without("mount_setattr"), CLI, "doctor", "--json"], env=harness.environment(BAILIFF_HOME="/nonexistent/home"),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=harness.PATIENCE)
     found = Found(done)
@@ -140,7 +140,7 @@ def test_a_missing_call_is_told_without_a_daemon():
     assert list(missing) == ["mount_setattr"], missing
 
 
-def test_root_without_sys_admin_gets_the_truth():
+def test_status_is_right_for_root_without_sys_admin():
     if os.geteuid():
         raise Skip("requires root")
     found, runs = examine_started_by("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--")
@@ -149,7 +149,7 @@ def test_root_without_sys_admin_gets_the_truth():
         assert found.state("user_namespaces") == "enforced", found.rows
 
 
-def test_no_user_namespaces_are_told_with_the_fix():
+def test_disabled_user_namespaces_are_reported_with_the_fix():
     """In a user namespace of its own, so that the limit affects no other process."""
     if os.geteuid() == 0:
         raise Skip("root needs no user namespaces")
@@ -164,7 +164,7 @@ def test_no_user_namespaces_are_told_with_the_fix():
     assert features["user_namespaces"]["state"] == "unavailable", features["user_namespaces"]
 
 
-def test_read_only_cgroups_are_told():
+def test_read_only_cgroups_are_reported():
     if os.geteuid():
         raise Skip("requires root")
     script = 'for m in $(awk \'$3 ~ /^cgroup/ { print $2 }\' /proc/mounts); do mount -o remount,bind,ro "$m" || exit 99; done; exec "$@"'
@@ -174,7 +174,7 @@ def test_read_only_cgroups_are_told():
         assert found.state(layer) == "unavailable", found.rows[layer]
 
 
-def test_a_place_where_no_command_runs_is_told_from_a_broken_machine(home):
+def test_unusable_workspace_is_distinguished_from_a_broken_machine(home):
     place = "/root" if os.geteuid() == 0 else "/"
     found = examine(home, cwd=place)
     assert found.status == 0 and found.state("sandbox") == "enforced", found.rows
@@ -182,7 +182,7 @@ def test_a_place_where_no_command_runs_is_told_from_a_broken_machine(home):
     assert row["state"] == "unavailable" and f"not in {place}" in row["cause"] and row["fix"], row
 
 
-def test_a_policy_that_asks_or_denies_is_told_at_once():
+def test_policy_that_asks_or_denies_is_reported_without_waiting():
     for rule in ("ask", "deny"):
         with Home(start=False) as home:
             with open(os.path.join(home.dir, "policy.json"), "w") as f:
@@ -196,7 +196,7 @@ def test_a_policy_that_asks_or_denies_is_told_at_once():
                 assert not rpc.call("list_processes", liveOnly=True)["processes"]
 
 
-def test_without_a_sandbox_nothing_passes_for_enforced():
+def test_without_a_sandbox_no_layer_is_enforced():
     with Home(options=("--audit", "off", *harness.no_sandbox())) as home:
         found = examine(home)
         with home.rpc() as rpc:

@@ -33,7 +33,7 @@ def last_sequence(rpc):
     return rpc.call("initialize")["lastSequence"]
 
 
-def test_from_the_log_then_live(home):
+def test_subscription_sends_the_log_and_then_live_events(home):
     with home.rpc() as rpc, home.rpc() as sub:
         rpc.run("echo a")
         model = Model(0)
@@ -44,7 +44,7 @@ def test_from_the_log_then_live(home):
         assert model.events == rpc.events()
 
 
-def test_only_live(home):
+def test_subscription_without_a_sequence_sends_only_live_events(home):
     with home.rpc() as rpc, home.rpc() as sub:
         rpc.run("echo a")
         last = last_sequence(rpc)
@@ -104,7 +104,7 @@ def test_resume_across_connections_and_restarts(home):
     rpc.close()
 
 
-def test_filters(home):
+def test_filters_select_events_by_id_and_type(home):
     with home.rpc() as rpc, home.rpc() as sub:
         one, _ = rpc.run("echo one")
         two, _ = rpc.run("echo two")
@@ -123,7 +123,7 @@ def test_filters(home):
         sub.fails("unsubscribe_events", {"subscriptionId": sub_id})
 
 
-def test_list_pages(home):
+def test_list_events_returns_pages_in_both_orders(home):
     with home.rpc() as rpc:
         for n in range(4):
             rpc.run("true")
@@ -156,7 +156,7 @@ def test_several_subscriptions_on_one_connection(home):
                 seen[note["subscriptionId"]].take(note["event"])
 
 
-def test_a_reader_that_never_reads_slows_nobody(home):
+def test_reader_that_never_reads_delays_no_other_client(home):
     with home.rpc() as rpc, home.rpc() as sub:
         session = rpc.call("create_session")["sessionId"]
         stuck = [home.rpc() for _ in range(3)]
@@ -188,7 +188,7 @@ def rss(pid):
     return 0
 
 
-def test_emit(home):
+def test_emitted_events_are_appended_and_valid(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="t")["sessionId"]
         result = rpc.call("emit_events", sessionId=session, events=[
@@ -199,7 +199,7 @@ def test_emit(home):
         harness.validate(harness.event_validators(), events)
 
 
-def test_emit_refuses_what_the_runtime_owns(home):
+def test_emit_rejects_event_types_of_the_runtime(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         before = rpc.events()
@@ -215,13 +215,13 @@ def test_emit_refuses_what_the_runtime_owns(home):
 
 
 def origins():
-    """Who may write each event type, by the table in docs/events.md."""
+    """The allowed writers of each event type, by the table in docs/events.md."""
     with open(os.path.join(harness.ROOT, "docs", "events.md"), encoding="utf-8") as f:
         rows = [[c.strip() for c in line.split("|")] for line in f if line.startswith("| `")]
     return {r[1].strip("`").split("`")[0]: r[5] for r in rows}
 
 
-def test_emit_takes_only_what_clients_write(home):
+def test_emit_accepts_exactly_the_event_types_of_clients(home):
     table = origins()
     assert len(table) > 120 and set(table.values()) == {"runtime", "client", "owner"}, sorted(set(table.values()))
     with home.rpc() as rpc:
@@ -238,7 +238,7 @@ def test_emit_takes_only_what_clients_write(home):
             rpc.call("emit_events", sessionId=turn["sessionId"], events=[dict(ids, type=kind, payload=payload)])
         said = rpc.events()[len(before):]
         assert {e["type"] for e in said if "emittedBy" in (e.get("correlation") or {})} == {k for k in table if table[k] == "client"}, said
-        assert rpc.call("get_thread_read", threadId=turn["threadId"])["turns"][0]["status"] == "running", "what is said changes no status"
+        assert rpc.call("get_thread_read", threadId=turn["threadId"])["turns"][0]["status"] == "running", "an emitted event changes no status"
         harness.validate(harness.event_validators(), said)
     with home.rpc() as rpc:
         rpc.call("initialize", role="observer")
@@ -249,7 +249,7 @@ def test_emit_takes_only_what_clients_write(home):
                 assert method["name"] in ("initialize",) or not method.get("mutating"), method
 
 
-def test_emit_speaks_only_of_what_is_the_sessions(home):
+def test_emit_rejects_ids_of_other_sessions(home):
     with home.rpc() as rpc:
         mine, other = (rpc.call("submit_turn", input=[{"type": "text", "text": "x"}]) for _ in range(2))
         before = rpc.events()
@@ -268,7 +268,7 @@ def test_emit_speaks_only_of_what_is_the_sessions(home):
         rpc.call("emit_events", sessionId=other["sessionId"], events=[dict(about, type="model.delta", modelRequestId="mr", payload={"text": "still"})])
 
 
-def test_expired_after_prune(home):
+def test_pruned_sequence_is_reported_as_expired(home):
     with home.rpc() as rpc:
         for n in range(10):
             rpc.run("echo x")

@@ -1,4 +1,4 @@
-"""Exports come from the log alone: the same facts give the same bytes, before and after a restart, and a pack can be projected again."""
+"""Exports depend on the log alone: the same events give the same bytes, also after a restart, and a pack can be verified by replay."""
 
 import hashlib
 import json
@@ -35,10 +35,10 @@ def command(line):
 
 
 def ended(rpc, turn):
-    def look():
+    def turn_ended():
         t = [t for t in rpc.call("get_thread_read", threadId=turn["threadId"])["turns"] if t["turnId"] == turn["turnId"]][0]
         return "completedAt" in t and t
-    return until("the turn ends", look)
+    return until("the turn ends", turn_ended)
 
 
 def work(rpc):
@@ -65,7 +65,7 @@ def work(rpc):
     return session, loop, driven
 
 
-def test_a_pack_holds_what_the_log_says(home):
+def test_pack_matches_the_log(home):
     with home.rpc() as rpc:
         session, loop, driven = work(rpc)
         before = rpc.events(sessionId=session)
@@ -93,10 +93,10 @@ def test_a_pack_holds_what_the_log_says(home):
         assert listed == [e["sequence"] for e in before]
 
 
-def test_the_same_facts_give_the_same_pack(home):
+def test_same_events_give_the_same_pack(home):
     with home.rpc() as rpc:
         session, loop, _ = work(rpc)
-        for sandbox in rpc.call("list_sandboxes", sessionId=session)["sandboxes"]:     # its end would be another fact
+        for sandbox in rpc.call("list_sandboxes", sessionId=session)["sandboxes"]:     # its end would be another event
             rpc.call("close_sandbox", sandboxId=sandbox["sandboxId"])
         first = rpc.call("export_evidence", scope={"sessionId": session})
         rpc.run(["true"])  # in another session
@@ -189,7 +189,7 @@ def test_replay_cases_reviews_and_the_rest(home):
         assert metrics["bailiff.model.time_to_first_token"] == 7000 and metrics["bailiff.spans.without_trace"] == len(spans)
 
 
-def test_a_pack_is_projected_again(home):
+def test_replay_verify_recomputes_the_read_models_of_a_pack(home):
     with home.rpc() as rpc:
         session, loop, _ = work(rpc)
     path = os.path.join(home.dir, "pack.json")
@@ -225,8 +225,8 @@ def put(path, data):
         f.write(data)
 
 
-def test_every_byte_of_a_pack_counts(home):
-    """Also those that no read model shows: none can be changed, added or left out."""
+def test_any_changed_byte_of_a_pack_is_detected(home):
+    """Also in parts that no read model shows: no byte can be changed, added or removed."""
     with home.rpc() as rpc:
         session, loop, _ = work(rpc)
     path = os.path.join(home.dir, "pack.json")
@@ -246,7 +246,7 @@ def test_every_byte_of_a_pack_counts(home):
             home.cli("replay", "--verify", path, status=1)
 
 
-def test_a_pack_is_signed_by_its_operator(home):
+def test_pack_signature_is_verified(home):
     with home.rpc() as rpc:
         session = rpc.run("echo signed")[0]["sessionId"]
     at = lambda name: os.path.join(home.dir, name)
@@ -283,7 +283,7 @@ def test_a_pack_is_signed_by_its_operator(home):
     assert not os.path.exists(at("never.json"))
 
 
-def test_the_command_line_writes_files(home):
+def test_export_writes_files(home):
     with home.rpc() as rpc:
         started, _ = rpc.run("echo hello")
     for kind in ("evidence", "replay", "review", "trajectory", "trace", "transcript", "manifest"):
@@ -311,7 +311,7 @@ def test_a_failed_export_leaves_no_file_and_keeps_an_earlier_one(home):
     assert os.path.getsize(path) < len(before), "a shorter one replaces all of it"
 
 
-def test_traces_are_the_callers(home):
+def test_spans_belong_to_the_callers_trace(home):
     parent = f"00-{TRACE}-{SPAN}-01"
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
@@ -327,7 +327,7 @@ def test_traces_are_the_callers(home):
         assert spans["interaction"]["parentSpanId"] == SPAN and spans["tool"]["parentSpanId"] == spans["interaction"]["spanId"]
         assert spans["process"]["parentSpanId"] == spans["tool"]["spanId"]
         assert rpc.call("get_session", sessionId=session)["telemetrySummary"] == {"traceIds": [TRACE], "joinStatus": "joined", "turns": 1, "tracedTurns": 1}
-        # a second turn without a context: said, not guessed
+        # a second turn without a context: reported as a gap, not guessed
         ended(rpc, rpc.call("submit_turn", sessionId=session, input=[command("true")]))
         p = pack(rpc, rpc.call("export_evidence", scope={"sessionId": session}))
         assert p["signals"]["traces"] == "missing_correlation" and [g["signal"] for g in p["knownGaps"]] == ["traces"]
@@ -336,7 +336,7 @@ def test_traces_are_the_callers(home):
         assert whole["evidenceId"] in summary["evidenceRefs"] and whole["packRef"] in summary["packRefs"] and whole["traceRef"] in summary["traceRefs"]
 
 
-def test_an_export_cut_by_a_crash(home):
+def test_export_is_repeated_after_a_crash(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         turn = rpc.call("submit_turn", sessionId=session, input=[{"type": "text", "text": "much"}])

@@ -1,4 +1,4 @@
-"""System calls that fail where they hardly ever do: nothing is lost silently, nothing hangs, nothing crashes."""
+"""System calls that rarely fail, failing: nothing is lost silently, nothing hangs, nothing crashes."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from harness import Home, until
 POISON = {"MALLOC_PERTURB_": "165"}
 
 
-def test_a_stop_with_a_broken_disk_is_orderly():
+def test_stop_with_a_broken_disk_is_orderly():
     """Requests whose events cannot be written are still open: each is rejected before its owner is freed."""
     with Faults() as faults, Home(env=dict(faults.env, **POISON)) as home:
         with home.rpc() as rpc:
@@ -53,8 +53,8 @@ def runs(rpc):
     assert rpc.outputs(started["processId"])["stdout"] == PRINTED
 
 
-def test_a_failed_receive_from_the_spawner_is_no_deafness():
-    """No memory for a moment, a message without its descriptors, and an error that does not go: starts are answered all the same."""
+def test_starts_are_answered_after_a_failed_receive_from_the_spawner():
+    """A transient ENOMEM, a message without its descriptors, and a permanent error: starts are answered in all cases."""
     for error, count, another in (("ENOMEM", 3, False), (0, 1, True), ("EIO", 1, True)):
         with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
             runs(rpc)
@@ -70,8 +70,8 @@ def test_a_failed_receive_from_the_spawner_is_no_deafness():
             assert not killed(home), home.log()
 
 
-def test_an_answer_that_the_spawner_cannot_send_is_no_silence():
-    """The spawner leaves, and the request that waits for it is answered: a start, and changes that are applied."""
+def test_request_is_answered_if_the_spawner_cannot_send_its_reply():
+    """The spawner exits, and the request that waits for it is answered: a start, and an apply of changes."""
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         changed = rpc.run(["sh", "-c", "echo new >>file"], cwd=home.work, cow=True)[0]["processId"]
         for method, params in (("start_process", {"command": ["true"]}), ("apply_changes", {"processId": changed})):
@@ -88,8 +88,8 @@ def test_an_answer_that_the_spawner_cannot_send_is_no_silence():
             assert f.read() == "new\n"
 
 
-def test_health_tells_of_a_spawner_that_is_gone(home):
-    """Until there is another one, which a stopped guard does not start."""
+def test_health_reports_a_missing_spawner(home):
+    """Until there is another spawner; a stopped guard does not start one."""
     with home.rpc() as rpc:
         assert rpc.call("get_health")["spawner"] == "ok"
         home.guard.send_signal(signal.SIGSTOP)
@@ -123,7 +123,7 @@ def test_output_that_cannot_be_watched_is_not_lost():
 
 
 def test_output_that_cannot_be_read_is_not_lost():
-    """Little output is copied from the spool into the database. What cannot be read stays in the spool, and the commit that cites it reads it again."""
+    """Small output is copied from the spool into the database. If it cannot be read it stays in the spool, and the commit reads it again."""
     with Faults() as faults, Home(env=faults.env) as home:
         with home.rpc() as rpc:
             runs(rpc)
@@ -136,7 +136,7 @@ def test_output_that_cannot_be_read_is_not_lost():
 
 
 def test_the_end_of_a_command_that_cannot_be_received_is_not_lost():
-    """No memory for a moment, at any of the messages about a command; one in a session sandbox has no pidfd that reports its end."""
+    """A transient ENOMEM at each of the messages about a command; a command in a session sandbox has no pidfd that reports its end."""
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         for more in ({}, {"sandboxId": "session", "sessionId": session}):
@@ -147,8 +147,8 @@ def test_the_end_of_a_command_that_cannot_be_received_is_not_lost():
         assert not killed(home), home.log()
 
 
-def test_a_gate_that_does_not_open_is_no_silence():
-    """The byte that lets a command begin cannot be written: for a moment, which nobody notices, and for longer: the command is killed."""
+def test_command_is_killed_if_its_gate_cannot_be_opened():
+    """The byte that opens the gate cannot be written. A transient failure has no effect; after a lasting one the command is killed."""
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         rpc.run(["true"], sandboxId="session", sessionId=session, cwd=home.work)
@@ -165,7 +165,7 @@ def test_a_gate_that_does_not_open_is_no_silence():
 
 
 def test_changes_that_cannot_be_listed_are_not_applied_silently():
-    """A folder of the layer cannot be read, then its subfolder: what was not seen is not reported as applied, and is there afterwards."""
+    """A folder of the overlay cannot be read, then its subfolder: unread changes are not reported as applied and are still there."""
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         for skip in range(3):
             process = rpc.run(["sh", "-c", f"mkdir -p d{skip} && echo x > d{skip}/f"], cwd=home.work, cow=True)[0]["processId"]
@@ -180,8 +180,8 @@ def test_changes_that_cannot_be_listed_are_not_applied_silently():
             assert os.path.exists(file), skip
 
 
-def test_a_spawner_that_dies_at_its_start_takes_no_cgroup_with_it():
-    """It is killed while its first child, whose cgroup shows whether there are any, still runs: the next spawner finds that cgroup in use."""
+def test_spawner_killed_at_its_start_does_not_disable_cgroups():
+    """It is killed while its first child still probes for cgroups: the next spawner finds the cgroup of that child in use."""
     if os.geteuid() != 0:
         raise harness.Skip("requires root: a plain user may have no cgroups")
     with Home(start=False) as home:
@@ -196,8 +196,8 @@ def test_a_spawner_that_dies_at_its_start_takes_no_cgroup_with_it():
             assert f.read().count("fired ") == 2
 
 
-def test_a_policy_that_cannot_be_read_for_a_moment_denies_nothing():
-    """No memory says nothing about the file: it is requested again, and if that fails, too, the error can be retried and is no denial that lasts."""
+def test_transient_error_reading_the_policy_is_retried():
+    """ENOMEM is no statement about the file: the read is repeated; if that fails, too, the client gets a retryable error, not a denial."""
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         assert rpc.run(["true"], cwd=home.work)[1]["status"] == "completed"
         os.mkdir(os.path.join(home.work, ".bailiff"))
@@ -220,7 +220,7 @@ def test_a_policy_that_cannot_be_read_for_a_moment_denies_nothing():
         rpc.fails("start_process", command=["false"], cwd=home.work)
 
 
-def test_a_loop_that_fails_is_no_orderly_end():
+def test_failed_event_loop_is_a_crash_and_commands_survive():
     """The commands keep running, and another runtime takes over."""
     with Faults() as faults, Home(env=faults.env) as home:
         with home.rpc() as rpc:
@@ -237,7 +237,7 @@ def test_a_loop_that_fails_is_no_orderly_end():
             assert rpc.outputs(live)["stdout"] == b"still here"
 
 
-def test_the_guard_outlives_a_failed_poll():
+def test_guard_survives_a_failed_poll():
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         live = rpc.start(["cat"], stdin="pipe")["processId"]
         faults.fail("poll", "guard", "ENOMEM", count=3)
@@ -267,7 +267,7 @@ def test_a_stop_has_a_deadline():
 
 
 def test_nothing_is_acknowledged_in_a_compacted_store_whose_name_is_not_durable():
-    """A loss of power would bring the old file back, and with it a log without what came since."""
+    """A power loss would bring the old file back, and with it a log without the newer events."""
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         runs(rpc)
         # The copy and the folder are synced before the rename, the folder once more after it.
@@ -288,8 +288,8 @@ def started(rpc):
         return rpc.run(["true"])
 
 
-def test_a_clock_that_jumps_ahead_prunes_nothing():
-    """A daemon that starts with a clock a year ahead keeps what it has, says so, and continues when the clock is right again."""
+def test_clock_that_jumps_ahead_prunes_nothing():
+    """A daemon that starts with a clock a year ahead keeps its events, reports the clock, and continues when it is right again."""
     with Faults() as faults, Home(env=faults.env) as home:
         with home.rpc() as rpc:
             process = rpc.run(["echo", "kept"])[0]["processId"]

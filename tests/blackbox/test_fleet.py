@@ -1,4 +1,4 @@
-"""Nodes of a fleet when parts of them die or sleep: a task runs once, and a lost one is reported."""
+"""Nodes of a fleet whose parts die or are suspended: a task runs once, and a lost one is reported."""
 
 import concurrent.futures
 import contextlib
@@ -70,7 +70,7 @@ def test_a_task_runs_once_with_its_claim_in_the_log():
         assert len(n.local("t1")) == 1
 
 
-def test_the_parts_of_a_node_may_die_while_it_works():
+def test_task_survives_the_death_of_parts_of_its_node():
     with Server() as s, Node(s, "n1") as n:
         s.fleet("submit", "--id", "t1", "--", "sh", "-c", "echo begun; while ! [ -e go ]; do sleep 0.05; done; echo done")
         state(s, "t1", "running")
@@ -87,7 +87,7 @@ def test_the_parts_of_a_node_may_die_while_it_works():
         assert [t["taskId"] for t in n.local("t1")] == [task["taskId"]]
 
 
-def test_a_node_that_sleeps_beyond_its_lease_has_lost_the_task():
+def test_node_suspended_beyond_its_lease_loses_the_task():
     with Server() as s, Node(s, "n1") as one, Node(s, "n2") as two:
         nodes = {"n1": one, "n2": two}
         s.fleet("submit", "--id", "t1", "--retry-lost", "1", "--lease", f"{LEASE}s", "--", "sh", "-c", "echo $BAILIFF_FLEET_TOKEN; [ -n \"$STAY\" ] || sleep 4; echo end")
@@ -155,7 +155,7 @@ def test_restarts_of_the_runtime_do_not_prolong_a_lease():
         assert state(s, "t1", "lost", "failed")["state"] == "lost"
 
 
-def test_a_lost_task_is_not_run_again_by_itself():
+def test_lost_task_is_not_rerun_automatically():
     with Server() as s, Node(s, "n1") as n:
         s.fleet("submit", "--id", "t1", "--lease", "2s", "--", "sleep", "600")
         state(s, "t1", "running")
@@ -181,7 +181,7 @@ def settings(s):
         return {name: json.loads(bus.request("$JS.API.STREAM.INFO." + name)).get("config") for name in STREAMS}
 
 
-def test_a_node_protects_streams_that_an_earlier_version_made():
+def test_node_protects_streams_created_by_an_earlier_version():
     with Server() as s:
         with Bus(s.env["BAILIFF_FLEET"]) as bus:
             for name, subject, retention in (("bailiff_queue", "bailiff.queue.>", "workqueue"), ("KV_bailiff_tasks", "$KV.bailiff_tasks.>", "limits")):
@@ -217,7 +217,7 @@ def test_a_node_reports_streams_that_it_cannot_change():
             until("the node no longer reports them", lambda: "differs" not in s.fleet("nodes", "--json").json[0])
 
 
-def test_a_cancel_by_another_key_without_a_clear_answer():
+def test_cancel_by_another_key_reports_the_nodes_answer():
     with Server() as s, Bus(s.env["BAILIFF_FLEET"]) as bus, Bus(s.env["BAILIFF_FLEET"]) as node:
         other = {"HOME": s.work}
         s.fleet("key", env=other)
@@ -250,7 +250,7 @@ def test_a_cancel_by_another_key_without_a_clear_answer():
 
 
 def free_ports(count):
-    """Below those that the kernel chooses: nobody who asks it for one gets them before the servers do."""
+    """Below the range of ephemeral ports, so that the kernel does not hand them out before the servers bind them."""
     with contextlib.ExitStack() as held:
         ports = []
         while len(ports) < count:
@@ -280,7 +280,7 @@ class Cluster(Server):
         super().__exit__(*args)
 
 
-def test_a_node_adds_replicas_to_what_a_client_made():
+def test_node_adds_replicas_to_streams_created_by_a_client():
     def entry(s, name):
         """Also while a stream has no leader, because it gets replicas."""
         nodes = s.fleet("nodes", "--json", status=None)
@@ -299,7 +299,7 @@ def test_a_node_adds_replicas_to_what_a_client_made():
                 until("the node sees that", lambda: "differs" not in (entry(s, name) or {"differs": "not listed"}))   # noqa: B023
 
 
-def test_two_daemons_do_not_share_a_name():
+def test_two_daemons_cannot_share_a_name():
     with Server() as s, Node(s, "n1") as one, Node(s, "n1") as two:
         def refused(node):
             return any("another daemon is node 'n1'" in line for line in node.log())
@@ -315,7 +315,7 @@ def test_two_daemons_do_not_share_a_name():
         assert not refused(first), first.log()
 
 
-def test_two_daemons_do_not_share_workspaces():
+def test_two_daemons_cannot_share_workspaces():
     with Server() as s, Node(s, "n1") as one:
         until("the folder has an owner", lambda: os.path.exists(os.path.join(one.spaces, "n1", ".owner")))
         with Node(s, "n1", keys={"fleet.workDir": one.spaces}) as two:
@@ -370,7 +370,7 @@ def test_a_forged_task_does_not_run():
             assert not n.local("forged") and len(n.local("honest")) == 1
 
 
-def test_what_has_run_does_not_run_again_whatever_its_document_says():
+def test_ended_task_does_not_run_again_if_its_document_is_rewritten():
     with Server() as s, Bus(s.env["BAILIFF_FLEET"]) as bus:
         for task, *command in (("good", "true"), ("bad", "false")):
             s.fleet("submit", "--id", task, "--retry-lost", "1", "--", *command)
@@ -398,7 +398,7 @@ def again(bus, n, documents):
         until("the node refuses it", lambda task=task: bus.document(task)["state"] == "lost")
 
 
-def test_a_stranger_is_not_served():
+def test_task_of_an_unknown_submitter_does_not_run():
     with Server() as s, Node(s, "n1", submitters=[]) as n:
         s.fleet("submit", "--id", "t1", "--", "true")
         until("the node is there", lambda: s.fleet("nodes", "--json").json)
@@ -411,7 +411,7 @@ def consumers(bus):
     return json.loads(bus.request("$JS.API.CONSUMER.LIST.bailiff_queue", b"{}"))["consumers"] or []
 
 
-def test_a_draining_node_finishes_and_takes_nothing():
+def test_draining_node_finishes_its_tasks_and_claims_none():
     with Server() as s, Node(s, "n1") as n:
         s.fleet("submit", "--id", "t1", "--", "sh", "-c", "while ! [ -e go ]; do sleep 0.05; done")
         task = until("it runs", lambda: next((t for t in n.local("t1") if t["status"] == "running"), None))
@@ -439,7 +439,7 @@ def test_a_consumer_that_does_not_answer_is_recreated():
             assert [c["name"] for c in consumers(bus)] == [consumer["name"]]
 
 
-def test_what_a_node_needs_is_named():
+def test_missing_configuration_of_a_node_is_named():
     with Server() as s:
         def refused(config, **more):
             home = Home(config, start=False, options=("--audit", "off", "--fleet", s.env["BAILIFF_FLEET"], *more.get("options", ())))

@@ -1,4 +1,4 @@
-"""`bailiff fleet`: what a person sees. The first part needs only a server: nothing takes the tasks."""
+"""The command line `bailiff fleet`. The first part needs only a server: no node claims the tasks."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from harness import until
 
 # ---- without nodes ----
 
-def test_a_key_is_made_once_and_stays_private():
+def test_key_is_created_once_and_private():
     with Fleet() as f:
         key = f.fleet("key").text.strip()
         path = os.path.join(f.dir, ".config/bailiff/fleet.key")
@@ -23,7 +23,7 @@ def test_a_key_is_made_once_and_stays_private():
         assert "chmod 600" in f.fleet("key", status=1).err.decode()
 
 
-def test_what_is_missing_is_named():
+def test_missing_address_or_key_is_named():
     with Fleet() as f:
         err = f.fleet("list", status=1).err.decode()
         assert "BAILIFF_FLEET" in err and "bailiff fleet dev" in err, err
@@ -44,7 +44,7 @@ def test_invalid_options_are_rejected_before_anything_is_sent():
             assert words.split("'")[0] in err, (words, err)
 
 
-def test_submitting_again_with_the_same_id_is_the_same_task():
+def test_submitting_the_same_id_again_returns_the_same_task():
     with Server() as s:
         one = s.fleet("submit", "--id", "build-1", "--needs", "memory=1G,pool=ci", "--", "make", "-j4").text
         assert one == "build-1\n" == s.fleet("submit", "--id", "build-1", "--needs", "memory=1G,pool=ci", "--", "make", "-j4").text
@@ -69,7 +69,7 @@ def test_a_queued_task_is_cancelled_and_retried():
         assert "queued" in s.fleet("retry", task, status=1).err.decode()
 
 
-def test_prune_keeps_what_could_be_submitted_again():
+def test_prune_keeps_tasks_whose_signature_is_still_valid():
     with Server() as s:
         task = s.fleet("submit", "--", "true").text.strip()
         s.fleet("cancel", task)
@@ -77,7 +77,7 @@ def test_prune_keeps_what_could_be_submitted_again():
         assert "--older-than" in s.fleet("prune", status=2).err.decode()
 
 
-def test_items_are_a_job():
+def test_items_become_tasks_of_a_job():
     with Server() as s:
         job = s.fleet("submit", "--items", "-", "--", "echo", "{item}", "of {index}", stdin=b"one\n\ntwo\n").text.strip()
         tasks = s.fleet("list", "--job", job, "--json").json
@@ -109,7 +109,7 @@ def test_errors_are_json_with_json():
 
 # ---- with nodes ----
 
-def test_run_is_like_run():
+def test_fleet_run_behaves_like_run():
     with Dev(nodes=2) as d:
         done = d.fleet("run", "--", "sh", "-c", "echo out; echo err >&2; exit 7", status=7)
         assert (done.out, done.err) == (b"out\n", b"err\n"), (done.out, done.err)

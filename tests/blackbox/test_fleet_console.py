@@ -1,4 +1,4 @@
-"""What a node shows of its fleet: get_fleet, and the console's page of it."""
+"""A node's view of its fleet: get_fleet, and the console's page."""
 
 import json
 import os
@@ -33,12 +33,12 @@ def category(rpc, method, **params):
     return rpc.fails(method, **params).data["category"]
 
 
-def test_a_daemon_without_a_fleet_says_so(home):
+def test_daemon_without_a_fleet_reports_that(home):
     with home.rpc() as rpc:
         assert category(rpc, "get_fleet") == UNAVAILABLE
 
 
-def test_a_node_lists_nodes_and_tasks_without_what_is_secret():
+def test_node_lists_nodes_and_tasks_without_secrets():
     with Server() as s, Node(s, "n1") as n, Node(s, "n2") as other, n.rpc() as rpc:
         s.fleet("submit", "--id", "t1", "--title", SECRET, "--env", f"X={SECRET}", "--label", "node=n1", "--", "echo", SECRET)
         s.fleet("submit", "--id", "t2", "--label", "node=n2", "--", "sh", "-c", f"exit 3 # {SECRET}")
@@ -57,7 +57,7 @@ def test_a_node_lists_nodes_and_tasks_without_what_is_secret():
         assert other.local("t2") and not n.local("t2")
 
 
-def test_entries_of_others_are_reported_with_their_types():
+def test_malformed_entries_of_other_nodes_are_reduced_to_valid_fields():
     with Server() as s, Node(s, "n1") as n, n.rpc() as rpc, Bus(s.env["BAILIFF_FLEET"]) as bus:
         listed(rpc)
         odd = {"node": "odd", "running": {"toString": 1}, "arch": ["x"], "draining": "no", "free": 3, "labels": {"a": "b", "c": {}, "d e": "f"}, "cpus": 2, "more": SECRET}
@@ -66,7 +66,7 @@ def test_entries_of_others_are_reported_with_their_types():
         assert [m for m in fleet["nodes"] if m["node"] == "odd"] == [{"node": "odd", "cpus": 2, "labels": {"a": "b"}, "free": {}}], fleet["nodes"]
 
 
-def test_others_cannot_report():
+def test_only_bailiff_fleet_can_call_report_fleet():
     with Server() as s, Node(s, "n1") as n, n.rpc() as rpc:
         listed(rpc)
         assert category(rpc, "report_fleet", node="n9", connected=True, nodes=[], tasks=[]) == NOT_ALLOWED
@@ -74,8 +74,8 @@ def test_others_cannot_report():
         assert rpc.fails("report_fleet", node="n9", connected=True, nodes=[]).data["field"] == "tasks"
 
 
-def test_a_child_of_the_guard_is_not_bailiff_fleet_for_that():
-    """As pid 1 of a container the guard has the orphans; here the shell that becomes the guard leaves it a child."""
+def test_adopted_child_of_the_guard_cannot_call_report_fleet():
+    """As pid 1 of a container the guard adopts orphans; here the shell that becomes the guard leaves it a child."""
     with tempfile.TemporaryDirectory() as d:
         orphan = f"""(until [ -e {d}/home ]; do sleep 0.05; done; export BAILIFF_HOME=$(cat {d}/home)
             exec {harness.CLI} call --json report_fleet '{{"node":"n9","connected":true,"nodes":[],"tasks":[]}}') > {d}/out 2>&1 & exec "$@\""""
@@ -87,7 +87,7 @@ def test_a_child_of_the_guard_is_not_bailiff_fleet_for_that():
             assert category(rpc, "get_fleet") == UNAVAILABLE
 
 
-def test_lists_follow_bailiff_fleet_and_the_server():
+def test_lists_recover_after_a_restart_and_report_a_lost_server():
     with Server() as s, Node(s, "n1") as n, n.rpc() as rpc:
         listed(rpc)
         n.kill_part("fleet")
@@ -98,7 +98,7 @@ def test_lists_follow_bailiff_fleet_and_the_server():
         assert lost["problem"], lost
 
 
-def test_the_page_shows_the_fleet():
+def test_console_page_shows_the_fleet():
     with Server() as s, Node(s, "n1") as n, Console(n) as console:
         s.fleet("submit", "--id", "done", "--", "echo", SECRET)
         state(s, "done", "completed")

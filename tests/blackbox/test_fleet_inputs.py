@@ -1,4 +1,4 @@
-"""What tasks of a fleet work on: a git repository, a model's instructions."""
+"""The inputs of fleet tasks: a git repository, a model's instructions."""
 
 import json
 import os

@@ -128,14 +128,14 @@ def test_a_fleet_over_tls():
         assert "certificate" in refused(s, "list", env=plain), "the server's authority is not the system's"
 
 
-def test_the_certificate_has_the_name_of_the_server():
+def test_server_certificate_must_have_the_servers_name():
     with Secure(lambda s: tls(s, host="other.example")) as s:
         use_tls(s)
         failed = refused(s, "list", env={"BAILIFF_FLEET_CA": s.ca + ".pem"})
         assert "hostname" in failed, failed
 
 
-def test_nodes_and_clients_have_certificates_of_their_own():
+def test_nodes_and_clients_need_client_certificates():
     with Secure(lambda s: tls(s, verify="true")) as s:
         use_tls(s)
         own = certificate(s.dir, "node", "node.example", ca=s.ca)
@@ -243,7 +243,7 @@ class Permitted(Secure):
 
 
 def listed(s, n):
-    """A client that comes before the node waits for the server's refusal."""
+    """A client that connects before the node waits until the server rejects its request."""
     connected(n)
     until("the node is listed", lambda: [x.get("node") for x in s.fleet("nodes", "--json").json] == [n.name])
 
@@ -282,7 +282,7 @@ def test_the_documented_permissions_suffice():
         assert s.violations()[seen:] == [], ("more is used than the documentation allows", s.violations()[seen:])
 
 
-def test_a_node_without_the_permission_to_change_streams_says_so():
+def test_node_without_permission_to_change_streams_reports_it():
     """The permissions of an earlier version, and a stream that it made."""
     update = '"$JS.API.STREAM.UPDATE.*", '
     with Permitted(lambda s: documented(s).replace(update, "")) as s:
@@ -296,7 +296,7 @@ def test_a_node_without_the_permission_to_change_streams_says_so():
             assert s.fleet("run", "--", "echo", "hello").text == "hello\n"
 
 
-def test_a_client_reads_and_forges_nothing_of_others():
+def test_client_cannot_read_or_forge_data_of_others():
     with Permitted() as s, s.node() as n:
         listed(s, n)
         task = s.fleet("submit", "--", "sh", "-c", "echo secret; exec sleep 600").text.strip()
@@ -344,7 +344,7 @@ def test_a_client_reads_and_forges_nothing_of_others():
         assert s.show(task)["state"] == "cancelled" and s.show(task).get("reason") == ended.get("reason"), "nothing was written"
 
 
-def test_an_operator_cancels_tasks_of_others_and_is_told_if_the_node_does_not_answer():
+def test_operator_can_cancel_tasks_of_others_and_sees_missing_answers():
     with Permitted() as s, s.node(operator="bob") as n:
         listed(s, n)
         bob = s.identity("bob")
@@ -366,7 +366,7 @@ def test_an_operator_cancels_tasks_of_others_and_is_told_if_the_node_does_not_an
         state(s, task, "cancelled")
 
 
-def test_files_and_outputs_stay_with_their_submitter():
+def test_files_and_outputs_are_private_to_their_submitter():
     """The hash of the files is in the task's document, which every client can read."""
     with Permitted() as s, s.node() as n:
         listed(s, n)
@@ -387,7 +387,7 @@ def test_files_and_outputs_stay_with_their_submitter():
 
 
 def test_acknowledgements_cannot_remove_what_is_stored():
-    """The server executes a request that is made of its own acknowledgement, without a look at permissions."""
+    """The server executes a request that is built from its own acknowledgement without checking permissions."""
     with Permitted() as s, s.node() as n:
         listed(s, n)
         s.fleet("run", "--", "true")
@@ -400,7 +400,7 @@ def test_acknowledgements_cannot_remove_what_is_stored():
             streams = [x for x in STREAMS if x != "KV_bailiff_tasks"]
             before = {x: counts(x) for x in streams}
             assert all(x["messages"] for x in before.values()), before
-            # The acknowledgement's number is up to which one the request removes.
+            # The request removes messages up to the number in the acknowledgement.
             while json.loads(bus.request("$KV.bailiff_tasks.junk", b"{}"))["seq"] <= max(x["last_seq"] for x in before.values()) + 100:
                 pass
             for stream in streams:
@@ -412,8 +412,8 @@ def test_acknowledgements_cannot_remove_what_is_stored():
             assert all(after[x]["messages"] >= before[x]["messages"] for x in streams), (before, after)
 
 
-def test_answers_cannot_be_sent_to_where_the_asker_may_not_write():
-    """The server sends its own answers to any address, which no permission prevents; nodes send theirs to inboxes only."""
+def test_replies_are_sent_to_inboxes_only():
+    """The server sends its own replies to any subject, which no permission prevents; nodes reply to inboxes only."""
     with Permitted() as s, s.node() as n:
         listed(s, n)
         with s.bus("bob") as bus, s.bus("n1") as other:

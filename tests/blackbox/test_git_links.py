@@ -69,7 +69,7 @@ def other_repository(home):
     return os.path.join(home.work, "other")
 
 
-def test_daily_work_in_a_linked_worktree(home):
+def test_git_works_in_a_linked_worktree(home):
     main, tree = linked(home)
     other = other_repository(home)
     assert inside(home, tree, DAILY.format(other=other), "--ro", other).text.split()[-4:] == SUBJECTS
@@ -77,7 +77,7 @@ def test_daily_work_in_a_linked_worktree(home):
     assert outside(tree, "git fsck --no-progress --no-dangling && git status --short") == ""
 
 
-def test_daily_work_in_a_submodule(home):
+def test_git_works_in_a_submodule(home):
     top, tree = submodule(home)
     other = other_repository(home)
     assert inside(home, tree, DAILY.format(other=other), "--ro", other).text.split()[-4:] == SUBJECTS
@@ -85,7 +85,7 @@ def test_daily_work_in_a_submodule(home):
     assert "mod" in outside(top, "git status --short")
 
 
-def test_worktrees_of_a_bare_repository_and_in_the_main_one(home):
+def test_git_works_in_worktrees_of_bare_and_inside_main_repositories(home):
     main = main_tree(home)
     outside(home.work, "git clone -q --bare main store && cd store && git worktree add -q ../one -b one && cd ../main && git worktree add -q inner -b inner")
     for tree in ("one", "main/inner"):
@@ -94,7 +94,7 @@ def test_worktrees_of_a_bare_repository_and_in_the_main_one(home):
     assert outside(main, "git log --format=%s inner --").split() == ["second", "first"]
 
 
-def test_submodules_of_linked_worktrees(home):
+def test_git_works_in_submodules_of_linked_worktrees(home):
     """Their directory is in the worktree's part of the main repository."""
     top, _ = submodule(home)
     outside(top, "git worktree add -q ../linked && cd ../linked && git submodule --quiet update --init")
@@ -105,8 +105,8 @@ def test_submodules_of_linked_worktrees(home):
         inside(home, cwd, f"cd {tree}/mod && ! git config a.b c 2>/dev/null && ! echo x 2>/dev/null >$(git rev-parse --git-path hooks/x)")
 
 
-def test_session_sandboxes(home):
-    """Also as the first thing that the daemon does in a workspace."""
+def test_git_works_in_session_sandboxes(home):
+    """Also if creating the sandbox is the daemon's first operation in the workspace."""
     main, tree = linked(home)
     outside(home.work, "git clone -q main linked/nested")
     sandbox = home.cli("sandbox", "create", cwd=tree).text.strip()
@@ -116,7 +116,7 @@ def test_session_sandboxes(home):
     assert outside(main, "git log --format=%s side").split() == ["second", "first"]
 
 
-def test_read_only_profile(home):
+def test_readonly_profile_can_read_but_not_write_the_main_repository(home):
     main, tree = linked(home)
     done = home.cli("run", "--profile", "readonly", "--", "git", "log", "--format=%s", cwd=tree)
     assert done.text == "first\n", done.text
@@ -124,7 +124,7 @@ def test_read_only_profile(home):
     assert not os.path.exists(main + "/.git/x"), done.err
 
 
-def test_copy_on_write(home):
+def test_commits_of_copy_on_write_runs_are_applied(home):
     main, tree = linked(home)
     inside(home, tree, "echo 1 >>f && git commit -qam second", "--cow")
     assert outside(main, "git log --format=%s side") == "first\n"
@@ -134,7 +134,7 @@ def test_copy_on_write(home):
     assert outside(tree, "git status --short") == ""
 
 
-def test_what_runs_outside_stays_read_only(home):
+def test_hooks_and_config_of_the_main_repository_stay_read_only(home):
     """In the main repository, in the worktree's part of it, in other worktrees' and in submodules."""
     main, tree = linked(home)
     outside(main, "git worktree add -q ../second && git submodule --quiet add ../main mod && git commit -qm mod && git config extensions.worktreeConfig true && "
@@ -177,10 +177,10 @@ def test_requests_of_agents_lift_no_protection(home):
                         except harness.RpcError:
                             pass
                         assert (get(path) if os.path.exists(path) else None) == old, f"{path}: {read} {write}"
-        assert ran > 10, "nothing was tried"
+        assert ran > 10, "no request was tried"
 
 
-def test_autorun_files_are_compared(home):
+def test_autorun_files_of_the_main_repository_are_compared(home):
     main, tree = linked(home)
     with home.rpc() as rpc:
         _, result = rpc.run(["sh", "-c", f"mkdir -p {main}/.git/new && cd {main}/.git && echo /x >commondir"], cwd=tree)
@@ -203,7 +203,7 @@ def forged(home, target):
 
 
 def gives_nothing(home, target, probe):
-    """Nothing of it can be written; returns what the command line prints about a failed git."""
+    """Checks that nothing of it can be written; returns the message of the command line about a failed git."""
     tree = forged(home, target)
     inside(home, tree, f"! echo evil 2>/dev/null >{probe}")
     assert not os.path.exists(probe), f"{target} can be written"
@@ -212,7 +212,7 @@ def gives_nothing(home, target, probe):
     return inside(home, tree, "git status", status=128).err.decode()
 
 
-def test_a_directory_that_is_no_repository(home):
+def test_forged_link_to_a_plain_directory_gives_no_access(home):
     secret = os.path.join(home.work, "secret")
     put(os.path.join(secret, "key"), "x")
     gives_nothing(home, secret, secret + "/evil")
@@ -223,7 +223,7 @@ def test_a_directory_that_is_no_repository(home):
     gives_nothing(home, secret + "/worktrees/x", secret + "/evil")
 
 
-def test_a_repository_that_does_not_name_the_workspace(home):
+def test_link_to_a_repository_without_backlink_gives_no_access(home):
     main, _ = linked(home)
     err = gives_nothing(home, main + "/.git/worktrees/linked", main + "/.git/evil")
     assert f"--rw {main}/.git " in err and "does not name the workspace" in err, err
@@ -231,7 +231,7 @@ def test_a_repository_that_does_not_name_the_workspace(home):
     assert f"--rw {main}/.git " in err, err
 
 
-def test_with_what_the_hint_says_it_works(home):
+def test_option_in_the_hint_makes_git_work(home):
     main, _ = linked(home)
     tree = forged(home, main + "/.git")
     inside(home, tree, "git log --format=%s && ! echo x 2>/dev/null >$(git rev-parse --git-path hooks/x)", "--rw", main + "/.git")
@@ -240,7 +240,7 @@ def test_with_what_the_hint_says_it_works(home):
     inside(home, tree, "git log --format=%s && ! echo x 2>/dev/null >../store/hooks/x && ! echo x 2>/dev/null >>../store/config", "--rw", os.path.join(home.work, "store"))
 
 
-def test_a_part_in_the_workspace_that_names_another_common_directory(home):
+def test_forged_commondir_in_the_workspace_gives_no_access(home):
     main = main_tree(home)
     tree = forged(home, os.path.join(home.work, "forged", "part"))
     for name, text in (("gitdir", f"{tree}/.git\n"), ("commondir", f"{main}/.git\n"), ("HEAD", "ref: refs/heads/trunk\n")):
@@ -249,8 +249,8 @@ def test_a_part_in_the_workspace_that_names_another_common_directory(home):
     assert home.cli("sandbox", "show", "workspace", "--json", cwd=tree).json["sandboxProfile"]["writeRoots"] == [tree]
 
 
-def test_links_on_the_way(home):
-    """Of the pointer's path, of the part, of the common directory: each proves nothing."""
+def test_symlinks_in_the_chain_give_no_access(home):
+    """In the path of .git, of the worktree's directory and of the common directory: a symlink proves nothing."""
     main, tree = linked(home)
     real = os.path.join(home.work, "real")
     os.rename(main, real)
@@ -267,8 +267,8 @@ def test_links_on_the_way(home):
         assert not os.path.exists(secret + "/evil")
 
 
-def test_links_in_repositories_below(home):
-    """Such a link stays, as does what is next to it. Its target is protected where it can be determined, and otherwise no reason to start nothing."""
+def test_linked_hooks_of_nested_repositories_stay_protected(home):
+    """The link and its neighbours stay unchanged. Its target is protected if it can be resolved; if not, commands start anyway."""
     targets = {"simple": "../../tools/githooks", "system": "/usr/local/bin", "odd": "../nowhere", "far": "../../tools/../tools/other", "up": "../../.."}
     tree = os.path.join(home.work, "tree")
     put(os.path.join(tree, ".git", "config"), "[core]\n")
@@ -286,14 +286,14 @@ def test_links_in_repositories_below(home):
     for name, target in targets.items():
         assert os.readlink(os.path.join(tree, name, ".git", "hooks")) == target
     assert not os.listdir(os.path.join(tree, "tools", "githooks"))
-    # What cannot be protected is reported, one by one where these are not all files of the workspace.
+    # Unprotected targets are reported one by one, unless they are all files of the workspace.
     os.unlink(os.path.join(tree, "up", ".git", "hooks"))
     done = inside(home, tree, "echo x >tools/other/pre-commit")
     assert b"files that git executes outside" in done.err and b"pre-commit" in done.err, done.err
 
 
 def test_a_submodule_must_be_in_its_superproject(home):
-    """Commands that can write a git directory can name any working tree in it; only one inside their own counts."""
+    """Commands that can write a git directory can name any working tree in it; only one inside the superproject is accepted."""
     top, tree = submodule(home)
     out = forged(home, top + "/.git/modules/mod")
     outside(top, f"git config -f .git/modules/mod/config core.worktree {out}")
@@ -324,7 +324,7 @@ def forge_common(home, tree, common, name):
     return os.path.join(tree, name)
 
 
-def test_a_forged_repository_around_protected_paths(home):
+def test_forged_repository_around_protected_paths_gives_no_access(home):
     """A nested repository, one that is the forged one's own .git, and a submodule's directory."""
     tree = main_tree(home)
     outside(tree, "git clone -q . deep/lib && git clone -q . lib && git submodule --quiet add $PWD/lib mod")
@@ -335,13 +335,13 @@ def test_a_forged_repository_around_protected_paths(home):
         assert "evil" not in get(os.path.join(tree, git, "config")) and not os.path.exists(os.path.join(tree, git, "hooks/pre-commit")), git
 
 
-def test_a_forged_repository_with_nothing_else_in_it(home):
-    """It is what the command could write anyway: so the forgeries above are complete."""
+def test_forged_repository_of_writable_files_is_accepted(home):
+    """Everything in it was writable anyway. This shows that the forgeries above are complete."""
     tree = main_tree(home)
     inside(home, forge_common(home, tree, "plain", "w"), f"echo x >{tree}/plain/x")
 
 
-def test_files_of_another_user(home):
+def test_git_files_of_another_user_give_no_access(home):
     if os.geteuid() != 0:
         raise Skip("requires root to change the owner")
     main, tree = linked(home)
@@ -352,7 +352,7 @@ def test_files_of_another_user(home):
     inside(home, tree, f"! echo evil 2>/dev/null >{main}/.git/evil")
 
 
-def test_the_main_repository_is_removed(home):
+def test_removed_main_repository_is_not_recreated(home):
     main, tree = linked(home)
     inside(home, tree, "git status --short")
     os.rename(main, main + ".away")
@@ -362,8 +362,8 @@ def test_the_main_repository_is_removed(home):
     inside(home, tree, "git status --short")
 
 
-def test_added_again(home):
-    """What was proven a moment ago is checked again."""
+def test_removed_worktree_loses_its_access(home):
+    """A proof of a moment ago is checked again."""
     main, tree = linked(home)
     inside(home, tree, "git status --short")
     outside(main, "git worktree remove ../linked && git worktree add -q ../linked -b again")

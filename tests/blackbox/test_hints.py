@@ -16,19 +16,19 @@ def hints(rpc, process):
     return [e["payload"] for e in rpc.events(processId=process, types=["sandbox.violation"])]
 
 
-def told(home, *command, status=None):
-    """The lines of bailiff's own, after a command's."""
+def messages(home, *command, status=None):
+    """The lines that bailiff itself prints after a command."""
     lines = home.cli("run", "--", *command, cwd=home.work, status=status).err.decode().split("\n")
     return [line for line in lines if line.startswith(("bailiff: ", "  "))]
 
 
-def test_a_write_outside_is_guessed_with_the_option_that_allows_it():
-    """As root in a folder that is read-only inside; a plain user's folder is in /tmp, which is another one inside."""
+def test_write_outside_is_hinted_with_the_option_that_allows_it():
+    """As root, in a folder that is read-only inside; as a plain user, in /tmp, which is private inside."""
     root = os.geteuid() == 0
     with Home(options=UNAVAILABLE) as home, tempfile.TemporaryDirectory(dir="/srv" if root else "/tmp", prefix="bailiff-test-") as other:
         os.chmod(other, 0o755)
         script = f"echo x >{other}/file"
-        lines = told(home, "sh", "-c", script, status=2)
+        lines = messages(home, "sh", "-c", script, status=2)
         assert lines[0].startswith("bailiff: probably denied: create ") and f"{other}/file ({'outside the write roots' if root else 'hidden'})" in lines[0], lines
         assert f"--rw {other} " in lines[1], lines
         assert home.cli("run", "--rw", other, "--", "sh", "-c", script, cwd=home.work).err == b""
@@ -44,7 +44,7 @@ def test_a_write_outside_is_guessed_with_the_option_that_allows_it():
             assert f"run --rw {other}" in home.cli("policy", "suggest", started["processId"]).text
 
 
-def test_a_terminal_is_read_too():
+def test_terminal_output_is_searched_for_hints():
     with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
         started, _ = rpc.run(["sh", "-c", r"printf '\033[31mx: cannot touch \033[1m/etc/bailiff-x\033[0m: Read-only file system\r\n'; exit 1"], cwd=home.work,
                              tty={"rows": 24, "cols": 80})
@@ -52,7 +52,7 @@ def test_a_terminal_is_read_too():
         assert payload["path"] == "/etc/bailiff-x" and "\033" not in payload["evidence"], payload
 
 
-def test_what_does_not_fit_the_sandbox_is_not_reported():
+def test_errors_that_the_sandbox_did_not_cause_give_no_hint():
     """No hint: paths that are accessible, denied to any user, or only mentioned, and errors despite which the command succeeded."""
     with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
         for script in (f"echo 'x: {home.work}/x: Read-only file system'; false", "cat /etc/shadow", "echo Permission denied; false", "cat missing",
@@ -61,34 +61,34 @@ def test_what_does_not_fit_the_sandbox_is_not_reported():
             assert hints(rpc, started["processId"]) == [], script
 
 
-def test_a_hidden_file_is_guessed_where_it_exists():
+def test_hidden_file_is_hinted_if_it_exists():
     if os.geteuid() == 0:
         raise Skip("the runtime of a daemon with root does not look at users' files")
     with Home(options=UNAVAILABLE) as home, tempfile.NamedTemporaryFile(dir="/tmp", prefix="bailiff-test-") as hidden:
-        lines = told(home, "cat", hidden.name, status=1)
+        lines = messages(home, "cat", hidden.name, status=1)
         assert lines == [f"bailiff: probably denied: read {hidden.name} (hidden), guessed from the output",
                          f"  --ro {hidden.name} to let it read (where the policy permits it)"], lines
-        # One that is not there either may have been an earlier command's.
+        # A file that does not exist may have been created by an earlier command.
         what = f"read {hidden.name}-not-there (each command has a /tmp of its own)"
-        assert told(home, "cat", hidden.name + "-not-there", status=1) == [line.format(what=what) for line in ELSEWHERE]
+        assert messages(home, "cat", hidden.name + "-not-there", status=1) == [line.format(what=what) for line in ELSEWHERE]
         home.cli("run", "--ro", hidden.name, "--", "cat", hidden.name, cwd=home.work)
 
 
-def test_a_protected_path_is_guessed_without_an_option():
+def test_protected_path_is_hinted_without_an_option():
     with Home(options=UNAVAILABLE) as home:
         os.makedirs(os.path.join(home.work, ".git", "hooks"))
-        lines = told(home, "sh", "-c", "echo x >.git/hooks/pre-commit", status=2)
+        lines = messages(home, "sh", "-c", "echo x >.git/hooks/pre-commit", status=2)
         assert len(lines) == 1 and lines[0].startswith("bailiff: probably denied: ") and "/.git/hooks/pre-commit (protected)" in lines[0], lines
 
 
-def test_addresses_are_guessed_and_names_are_exact():
+def test_denied_addresses_are_hints_and_denied_names_exact():
     connect = "import socket, sys\ntry: socket.create_connection(('203.0.113.7', 80), 3)\nexcept OSError as e: sys.exit(f'203.0.113.7:80: {e.strerror}')"
     lookup = "import socket, sys\ntry: socket.getaddrinfo('name.example', 80)\nexcept OSError as e: sys.exit(f'could not resolve host: name.example')"
     with Home(options=UNAVAILABLE) as home:
-        lines = told(home, "/usr/bin/python3", "-c", connect, status=1)
+        lines = messages(home, "/usr/bin/python3", "-c", connect, status=1)
         assert lines == ["bailiff: probably denied: connect 203.0.113.7:80 (no network), guessed from the output",
                          "  --allow-host 203.0.113.7:80 to let it reach that (where the policy permits it)"], lines
-        lines = told(home, "/usr/bin/python3", "-c", lookup, status=1)
+        lines = messages(home, "/usr/bin/python3", "-c", lookup, status=1)
         assert lines[0] == "bailiff: denied: lookup name.example (no network)" and len(lines) == 2, lines
 
 
@@ -105,8 +105,8 @@ ELSEWHERE = ["bailiff: probably in the sandbox of another command: {what}, guess
              "  bailiff sandbox create, then bailiff run --in SANDBOX for each of them: such commands share /tmp and localhost"]
 
 
-def test_files_and_servers_of_an_earlier_command_are_in_its_own_sandbox():
-    """Nothing is denied, and so nothing reports it: each command has a /tmp of its own and loopback."""
+def test_missing_files_and_servers_of_an_earlier_command_are_explained():
+    """Nothing is denied, so there is no report: each command has its own /tmp and loopback."""
     connect = "import socket, sys\ntry: socket.create_connection(('127.0.0.1', 3000), 3)\nexcept OSError as e: sys.exit(e.strerror)"
     with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
         home.cli("run", "--", "sh", "-c", "echo x >/tmp/bailiff-left", cwd=home.work)
@@ -115,17 +115,17 @@ def test_files_and_servers_of_an_earlier_command_are_in_its_own_sandbox():
                                "connect localhost:3000 (each command has a loopback of its own)"),
                               (("sh", "-c", "echo 'Error: connect ECONNREFUSED 127.0.0.1:3000'; exit 1"), "connect localhost:3000 (each command has a loopback of its own)"),
                               (("/usr/bin/python3", "-c", connect), "connect (each command has a loopback of its own)")):
-            assert told(home, *command) == [line.format(what=what) for line in ELSEWHERE], command
+            assert messages(home, *command) == [line.format(what=what) for line in ELSEWHERE], command
             started, result = rpc.run(list(command), cwd=home.work)
             assert [h["confidence"] for h in hints(rpc, started["processId"])] == ["hint"] and result["violationCount"] == 0, result
-        # Not where it is the host's, was not the reason, or is another machine's refusal.
+        # Not if it is the host's, was not the reason, or another machine refused the connection.
         for command in (("run", "--net", "host", "--", "sh", "-c", "echo 'connect ECONNREFUSED 127.0.0.1:3000'; exit 1"), ("run", "--", "sh", "-c", "cat /tmp/x; true"),
                         ("run", "--", "sh", "-c", "echo 'connect to db.example port 5432: Connection refused'; exit 1"),
                         ("run", "--", "cat", home.work + "/missing")):
             assert "sandbox of another" not in home.cli(*command, cwd=home.work, status=None).err.decode(), command
 
 
-def test_a_command_that_cannot_make_a_repository_meanwhile_is_told_why(home):
+def test_git_init_blocked_by_an_open_sandbox_is_explained(home):
     if not shutil.which("git"):
         raise Skip("git is not installed")
     with Codex(home) as c:
@@ -139,13 +139,13 @@ def test_a_command_that_cannot_make_a_repository_meanwhile_is_told_why(home):
     home.cli("run", "--", "git", "init", cwd=home.work)
 
 
-def test_health_says_how_denials_are_learnt():
+def test_health_reports_the_sources_of_denials():
     with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
         state = rpc.call("get_health")["violations"]
         assert state["confidence"] == "hint" and "output" in state["sources"] and state["why"] and state["fix"], state
 
 
-def test_exact_reports_leave_nothing_to_guess():
+def test_no_hints_if_reports_are_exact():
     if os.geteuid() != 0:
         raise Skip("audit requires root")
     with harness.audit_turn(), Home(options=("--audit", "auto")) as home, home.rpc() as rpc:

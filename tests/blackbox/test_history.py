@@ -47,7 +47,7 @@ def test_compaction_in_one_and_in_two_steps(home):
             assert rpc.fails("compact_context", affected, code=-32004).data["field"] == "affectedTurns", "no turn of this thread"
 
 
-def test_rollback_takes_turns_and_files_back(home):
+def test_rollback_reverts_turns_and_files(home):
     path = os.path.join(home.work, "file")
     with open(path, "w") as f:
         f.write("before\n")
@@ -68,7 +68,7 @@ def test_rollback_takes_turns_and_files_back(home):
         done = rpc.call("rollback_thread", sessionId=session, threadId=thr, toTurnId=turns[0], reason="wrong way")
         assert done["removedTurns"] == [kept["turnId"], undone["turnId"], live["turnId"]], done
         assert [f["processId"] for f in done["filesRestored"]] == [undone["processId"]], done
-        assert [f["processId"] for f in done["notRestored"]] == [live["processId"], kept["processId"]], "what was written or applied stays, and that is said"
+        assert [f["processId"] for f in done["notRestored"]] == [live["processId"], kept["processId"]], "applied changes stay, and the reply reports that"
         assert rpc.call("apply_changes", processId=undone["processId"])["applied"] == []
         with open(path) as f:
             assert f.read() == "kept\n"
@@ -106,7 +106,7 @@ def test_an_open_question_survives_compaction_rollback_and_restart(home):
         rpc.fails("respond_action", {"actionId": action, "decision": "allow"}, code=-32009)
 
 
-def test_older_windows_are_noted_once(home):
+def test_loading_an_older_window_is_recorded_once(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         for _ in range(3):
@@ -119,7 +119,7 @@ def test_older_windows_are_noted_once(home):
 
 
 def text_turn(rpc, session, turn, **more):
-    """A turn with an id of the caller's own, over at once."""
+    """A turn with an id given by the caller, completed immediately."""
     rpc.call("submit_turn", sessionId=session["sessionId"], threadId=session["threadId"], turnId=turn, input=[{"type": "text", "text": turn}], **more)
     rpc.call("complete_turn", turnId=turn)
 
@@ -147,7 +147,7 @@ def test_turns_are_in_the_order_of_their_submission_whatever_their_ids(home):
         assert shown(rpc, thr)[0] == given and rpc.call("verify_store")["ok"]
 
 
-def test_a_turn_from_the_queue_stands_where_it_began(home):
+def test_queued_turn_is_ordered_by_its_start(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")
         thr = session["threadId"]
@@ -162,7 +162,7 @@ def test_a_turn_from_the_queue_stands_where_it_began(home):
         assert rpc.call("verify_store")["ok"]
 
 
-def test_a_rollback_that_its_facts_cannot_hold_says_where_to_go_first(home):
+def test_oversized_rollback_names_an_intermediate_turn(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")
         thr = session["threadId"]
