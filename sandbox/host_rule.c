@@ -154,10 +154,10 @@ int host_rule_parse(const char *text, bool deny, struct host_rule *ret, struct e
 	else if (host_name_clean(plain, strlen(plain), r.name))
 		r.kind = HOST_RULE_NAME;
 	if (!r.kind)
-		return err_set(
-			e, ERR_INVALID,
-			"'%.100s' is not a host: expected a name, *.name, *, an address or a network such as 10.0.0.0/8",
-			text);
+		return err_set(e, ERR_INVALID,
+			       "'%.100s' is not a host: expected a name, *.name, *, an address or a network such as "
+			       "10.0.0.0/8",
+			       text);
 	*ret = r;
 	return 0;
 }

@@ -5,41 +5,49 @@
 
 #include "runtime/base/did_you_mean.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define DID_YOU_MEAN_MAX 64 /* longer words are not suggested */
 
-/* Levenshtein distance, ignoring the case of ASCII letters. */
+static bool same_letter(char a, char b) { return (a | 0x20) == (b | 0x20); }
+
+/* Characters that are inserted, removed, replaced or swapped with their neighbour; ASCII case is ignored. */
 static unsigned edit_distance(const char *a, const char *b)
 {
-	unsigned row[DID_YOU_MEAN_MAX + 1];
+	unsigned rows[3][DID_YOU_MEAN_MAX + 1];
+	unsigned *above = rows[0], *row = rows[1],
+		 *next = rows[2]; /* of the last two characters of a, and of this one */
 	size_t na = strlen(a), nb = strlen(b);
 	if (na > DID_YOU_MEAN_MAX || nb > DID_YOU_MEAN_MAX)
 		return DID_YOU_MEAN_MAX;
 	for (size_t j = 0; j <= nb; j++)
 		row[j] = (unsigned)j;
 	for (size_t i = 1; i <= na; i++) {
-		unsigned diagonal = row[0];
-		row[0] = (unsigned)i;
+		next[0] = (unsigned)i;
 		for (size_t j = 1; j <= nb; j++) {
-			unsigned cost = (a[i - 1] | 0x20) == (b[j - 1] | 0x20) ? 0 : 1;
-			unsigned best = diagonal + cost;
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			diagonal = row[j];
-			row[j] = best;
+			unsigned best = row[j - 1] + !same_letter(a[i - 1], b[j - 1]);
+			best = row[j] + 1 < best ? row[j] + 1 : best;
+			best = next[j - 1] + 1 < best ? next[j - 1] + 1 : best;
+			if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]) &&
+			    above[j - 2] + 1 < best)
+				best = above[j - 2] + 1;
+			next[j] = best;
 		}
+		unsigned *oldest = above;
+		above = row;
+		row = next;
+		next = oldest;
 	}
 	return row[nb];
 }
 
-/* `distance` is exclusive: a word of n characters may differ in n/3 + 1 places. */
+/* `distance` is exclusive: a word of n characters may differ in n/3 places, and at least in one. */
 struct did_you_mean did_you_mean_for(const char *word)
 {
-	return (struct did_you_mean){ .word = word,
-				      .distance = 1 + (unsigned)(strnlen(word, DID_YOU_MEAN_MAX) / 3 + 1) };
+	size_t places = strnlen(word, DID_YOU_MEAN_MAX) / 3;
+
+	return (struct did_you_mean){ .word = word, .distance = 1 + (places ? (unsigned)places : 1) };
 }
 
 void did_you_mean_try(struct did_you_mean *n, const char *candidate)

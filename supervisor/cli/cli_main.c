@@ -62,6 +62,29 @@ static int run_verb(const struct verb *v, int argc, char **argv)
 	return status;
 }
 
+/* Verbs of other tools, and what bailiff calls them. */
+static const struct {
+	const char *theirs, *ours;
+} synonyms[] = {
+	{ "info", "daemon status" },   { "list", "ps" },   { "shell", "run -it" },
+	{ "shutdown", "daemon stop" }, { "tail", "logs" }, { "terminate", "kill" },
+};
+
+static void hint_verb(const char *name)
+{
+	const struct verb *noun = verb_of_subverb(&cli_verbs, name);
+	const char *near = verb_nearest(&cli_verbs, name);
+
+	for (size_t i = 0; i < countof(synonyms); i++)
+		if (strcmp(synonyms[i].theirs, name) == 0)
+			near = synonyms[i].ours;
+	if (noun)
+		cli_hint("did you mean 'bailiff %s %s'?", noun->name, name);
+	else if (near)
+		cli_hint("did you mean 'bailiff %s'?", near);
+	cli_hint("bailiff help lists the verbs");
+}
+
 int cli_main(int argc, char **argv)
 {
 	/*
@@ -92,13 +115,7 @@ int cli_main(int argc, char **argv)
 	const struct verb *v = verb_find(&cli_verbs, name);
 	if (v)
 		return run_verb(v, argc - 2, argv + 2);
-	const char *near = verb_nearest(&cli_verbs, name);
-	const struct verb *noun = verb_of_subverb(&cli_verbs, name);
 	cli_error("unknown verb '%s'", name);
-	if (noun)
-		cli_hint("did you mean 'bailiff %s %s'?", noun->name, name);
-	else if (near)
-		cli_hint("did you mean 'bailiff %s'?", near);
-	cli_hint("bailiff help lists the verbs");
+	hint_verb(name);
 	return EXIT_USAGE;
 }

@@ -84,6 +84,13 @@ def test_missing_or_unknown_sandbox_verb_is_an_error(home):
     assert "list: unexpected argument 'x'" in failure(home, "sandbox", "list", "x", status=2)
 
 
+def test_unknown_verb_gets_only_a_close_suggestion(home):
+    for typed, meant in (("rnu", "run"), ("evnets", "events"), ("sandbx", "sandbox"), ("list", "ps"), ("shutdown", "daemon stop"), ("shell", "run -it")):
+        assert f"did you mean 'bailiff {meant}'?" in failure(home, typed, status=2), typed
+    for typed in ("restart", "xyz", "verbose"):
+        assert "did you mean" not in failure(home, typed, status=2), typed
+
+
 def test_an_option_of_another_subverb_is_not_ignored(home):
     home.cli("run", "true")
     for args, option in ((("session", "list", "--title", "x"), "--title"), (("task", "list", "--timeout", "5s"), "--timeout"),
