@@ -1,4 +1,7 @@
-/* Archives of workspaces from other machines, unpacked into an empty folder: nothing may appear outside of it. */
+/*
+ * Archives of workspaces from other machines, unpacked into an empty folder: nothing may appear outside of it. The
+ * folder is in memory, if possible, and is cleared, not made again: on a disk this took most of the time.
+ */
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
@@ -17,30 +20,72 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at) { return remove(path); }
+#define INPUT_MAX (64u << 10)
+
+static struct {
+	char path[64], inside[80];
+	DIR *above, *in;
+	int file;
+} world;
+
+static int remove_below(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	return at->level ? remove(path) : 0;
+}
+
+static void remove_world(void)
+{
+	nftw(world.inside, remove_below, 16, FTW_DEPTH | FTW_PHYS);
+	if (rmdir(world.inside) < 0 || rmdir(world.path) < 0)
+		abort();
+}
+
+static void make_world(void)
+{
+	snprintf(world.path, sizeof(world.path), "/dev/shm/fuzz-bundle-XXXXXX");
+	if (!mkdtemp(world.path)) {
+		snprintf(world.path, sizeof(world.path), "/tmp/fuzz-bundle-XXXXXX");
+		if (!mkdtemp(world.path))
+			abort();
+	}
+	snprintf(world.inside, sizeof(world.inside), "%s/in", world.path);
+	if (mkdir(world.inside, 0700) < 0 || atexit(remove_world) != 0)
+		abort();
+	world.above = opendir(world.path);
+	world.in = opendir(world.inside);
+	world.file = memfd_create("bundle", MFD_CLOEXEC);
+	if (!world.above || !world.in || world.file < 0)
+		abort();
+}
+
+/* With . and .. */
+static size_t count_entries(DIR *d)
+{
+	size_t n = 0;
+
+	rewinddir(d);
+	while (readdir(d))
+		n++;
+	return n;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char path[] = "/tmp/fuzz-bundle-XXXXXX", inside[sizeof(path) + 8];
-	fd_auto int file = memfd_create("bundle", MFD_CLOEXEC);
 	struct err e = ERR_INIT;
-	size_t entries = 0;
 
-	if (size > 64 << 10 || file < 0 || !mkdtemp(path))
+	if (size > INPUT_MAX)
 		return 0;
-	snprintf(inside, sizeof(inside), "%s/in", path);
-	if (mkdir(inside, 0700) < 0)
+	if (!world.above)
+		make_world();
+	if (ftruncate(world.file, 0) < 0 || lseek(world.file, 0, SEEK_SET) < 0 ||
+	    fd_write_all(world.file, data, size) < 0 || lseek(world.file, 0, SEEK_SET) < 0)
 		abort();
-	fd_auto int dir = open(inside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd_write_all(file, data, size) < 0 || lseek(file, 0, SEEK_SET) < 0)
+	(void)bundle_unpack(world.file, dirfd(world.in), &e);
+	if (count_entries(world.above) != 3)
 		abort();
-	(void)bundle_unpack(file, dir, &e);
-	DIR *above = opendir(path);
-	while (above && readdir(above))
-		entries++;
-	if (!above || entries != 3)
+	if (count_entries(world.in) != 2)
+		nftw(world.inside, remove_below, 16, FTW_DEPTH | FTW_PHYS);
+	if (count_entries(world.in) != 2)
 		abort();
-	closedir(above);
-	nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	return 0;
 }
