@@ -424,14 +424,22 @@ int method_write_process_stdin(struct call *c, const struct write_process_stdin_
 	if (p->yieldMs.given &&
 	    view_process(call_store(c), call_visible_uid(c), p->processId, &w->before, &ignored) < 0)
 		buf_reset(&w->before); /* the engine reports the error */
-	engine_write_stdin(call_engine(c), p->processId, buf_cstr(&bytes), bytes.len, &c->caller, on_written, w);
+	if (p->runHooks.value)
+		engine_type_stdin(call_engine(c), p->processId, buf_cstr(&bytes), bytes.len, false, &c->caller,
+				  on_written, w);
+	else
+		engine_write_stdin(call_engine(c), p->processId, buf_cstr(&bytes), bytes.len, &c->caller, on_written,
+				   w);
 	return CALL_PENDING;
 }
 
 int method_close_process_stdin(struct call *c, const struct close_process_stdin_params *p, struct buf *out,
 			       struct err *e)
 {
-	engine_close_stdin(call_engine(c), p->processId, &c->caller, call_engine_reply, c);
+	if (p->runHooks.value)
+		engine_type_stdin(call_engine(c), p->processId, NULL, 0, true, &c->caller, call_engine_reply, c);
+	else
+		engine_close_stdin(call_engine(c), p->processId, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }
 

@@ -7,7 +7,9 @@ import signal
 
 import harness
 from harness import until
-from hooks import Hooked, entry, hooks_of, pre, valid
+from hooks import Hooked, entry, hooks_of, pre, says, valid
+from mcp import text_of
+from mcp_clients import Raw
 
 
 def test_afterwards_the_same_is_looked_at_as_before():
@@ -33,6 +35,42 @@ def test_afterwards_the_same_is_looked_at_as_before():
         assert hits("sh", "-c", "touch x", "needle")[0] == []
         assert hits("touch", "made/x")[0] == ["place"]
         assert hits("sh", "-c", "cat ~/.profile >/dev/null 2>&1; true")[0] == ["home"]
+
+
+CHECKS_INPUT = """#!/bin/bash
+INPUT=$(cat)
+echo "$INPUT" >> seen
+case $(echo "$INPUT" | grep -o '"text":"[^"]*"') in
+*secret*) echo "no secrets" >&2; exit 2;;
+*loud*) echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"text": "quiet\\n"}}}';;
+*maybe*) echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}';;
+esac
+"""
+
+
+def test_hooks_check_what_an_agent_types_over_mcp():
+    """As what the loop's tool of that name types: hooks deny and rewrite it; a question denies, and so does a hook that fails."""
+    with Hooked(pre('"$CLAUDE_PROJECT_DIR"/.claude/hooks/input.sh', matcher="write_stdin"), {"input.sh": CHECKS_INPUT}) as home, home.rpc() as rpc, Raw(home) as mcp:
+        process = mcp.exec("while read x; do echo got $x; done; echo bye", interactive=True, yieldMs=0)[0]["processId"]
+        def type_in(text, **more):
+            return mcp.tell("write_stdin", processId=process, text=text, yieldMs=100, **more)[0]["stdout"]
+        def refused(text):
+            return text_of(mcp.call("write_stdin", error=True, processId=process, text=text))
+        assert "no secrets" in refused("secret\n") and "asks a person" in refused("maybe\n")
+        seen = type_in("plain\n") + type_in("loud\n")
+        while "quiet" not in seen:
+            seen += mcp.tell("write_stdin", processId=process, yieldMs=100)[0]["stdout"]
+        assert seen == "got plain\ngot quiet\n", seen
+        read = [json.loads(line) for line in home.text("seen").splitlines()]
+        assert [r["tool_input"].get("text") for r in read] == ["secret\n", "maybe\n", "plain\n", "loud\n"], read
+        assert {r["tool_name"] for r in read} == {"write_stdin"} and read[0]["tool_input"]["processId"] == process and read[0]["cwd"] == home.work, read
+        home.policy({"hooks": pre("exit 1", matcher="write_stdin")})
+        rpc.call("reload_policy")
+        assert "failed, which denies" in refused("x\n") and "failed, which denies" in text_of(mcp.call("write_stdin", error=True, processId=process, eof=True))
+        home.policy({"hooks": pre(says(permissionDecision="allow"), matcher="write_stdin")})
+        rpc.call("reload_policy")
+        assert "bye" in mcp.tell("write_stdin", processId=process, eof=True, yieldMs=60000)[0]["stdout"]
+        valid(home, rpc)
 
 
 def in_the_second_look(home, rpc, go):

@@ -325,6 +325,34 @@ def test_rules_about_commands_apply_to_a_server_that_an_agent_adds():
         valid(home, rpc)
 
 
+def test_hooks_for_commands_see_the_command_of_a_server_that_an_agent_adds():
+    """Its command is one like any other: hooks for Bash can deny it, but to allow it is not to allow the tool."""
+    only_fake = "grep -q fake_mcp_server || { echo 'only the fake one' >&2; exit 2; }"
+    with Hooked(pre(only_fake)) as home, home.rpc() as rpc, home.rpc() as agent:
+        agent.call("initialize", role="agent")
+        turn = open_turn(agent, home)
+        session = {"sessionId": turn["sessionId"]}
+        denied = agent.fails("add_mcp_server", {"name": "bad", "command": ["touch", "made"], "cwd": home.work, **session}, code=-32010)
+        assert "only the fake one" in denied.message and denied.data["permissionDecision"]["decisionSource"] == "hook", denied
+        assert not os.path.exists(os.path.join(home.work, "made")) and names(rpc, **session) == []
+        assert add(agent, home, **session)["tools"] == ["echo", "env"] and echo(agent, turn)["status"] == "completed"
+        home.policy({"hooks": pre("echo no >&2; exit 2")})
+        rpc.call("reload_policy")
+        assert echo(agent, turn)["status"] == "failed", "each call starts the server again"
+        # An operator's own server is not what an agent chose.
+        assert add(rpc, home, name="other")["tools"] == ["echo", "env"]
+        home.policy({"hooks": pre(says(permissionDecision="allow", updatedInput={"command": "true"}))})
+        rpc.call("reload_policy")
+        rewritten = echo(agent, turn)
+        assert rewritten["status"] == "failed" and "rewrites the command" in rewritten["error"]["message"], rewritten
+        home.policy({"permissions": {"ask": ["mcp__fake"]}, "hooks": pre(says(permissionDecision="allow"))})
+        rpc.call("reload_policy")
+        echo(agent, turn, timeoutMs=1)
+        action = until("a person is asked", lambda: pending(rpc))[0]
+        rpc.call("respond_action", actionId=action["actionId"], decision="deny")
+        valid(home, rpc)
+
+
 def test_a_question_about_the_command_of_a_server_suggests_a_rule_about_the_command():
     """A rule about the tool would not help: the next call would ask again."""
     with Policed({"permissions": {"allow": ["mcp__fake"]}}) as home, home.rpc() as rpc, home.rpc() as agent:

@@ -207,6 +207,9 @@ void engine_write_stdin(struct engine *engine, const char *process_id, const voi
 			engine_reply_fn fn, void *ctx);
 void engine_close_stdin(struct engine *engine, const char *process_id, const struct caller *c, engine_reply_fn fn,
 			void *ctx);
+/* After the pre_tool_use hooks for the tool write_stdin, which may deny or rewrite it; `eof`: as close_stdin. */
+void engine_type_stdin(struct engine *engine, const char *process_id, const void *data, size_t n, bool eof,
+		       const struct caller *c, engine_reply_fn fn, void *ctx);
 /* Closes the reading end of stdout or stderr: from now on a process that writes there gets SIGPIPE. */
 void engine_close_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);

@@ -14,6 +14,7 @@
  *   hook_start.c    before a process: pre_tool_use, permission_request
  *   hook_after.c    after it: post_tool_use, post_tool_failure
  *   hook_session.c  session_start
+ *   hook_stdin.c    before input of a running process: pre_tool_use
  *
  * Hooks of tool calls that a client executes are in call/tool_hooks.c, those of turns in turn/turn_hooks.c.
  *
@@ -64,6 +65,11 @@ struct hook_subject {
 	const char *owner_kind; /* of a waiting process, or NULL */
 	bool owns_turn;
 	bool reads_only; /* the step cannot write; then a workspace's own hooks cannot either */
+	/* Further hooks of the same step, which read another text: about the command that a tool starts. Their answers
+	   come first. */
+	const struct policy_hook *const *command_hooks;
+	size_t ncommand_hooks;
+	const char *command_input;
 	bool untrusting; /* mode untrusted, also if only a policy file says so: untrusted workspace hooks do not run */
 };
 
@@ -100,7 +106,7 @@ struct hook_group {
 	char session_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE], task_id[ID_SIZE], tool_call_id[ID_SIZE],
 		trace_id[ID_SIZE];
 	char process_id[ID_SIZE]; /* that the hooks of a resumed group are about */
-	char *cwd, **input;
+	char *cwd, **input, *command_input;
 	size_t ninputs;
 	size_t beyond; /* number of files, if there are too many to run a hook for each; else 0 */
 	struct hook_run *run;
@@ -202,6 +208,7 @@ struct hook_evaluation {
 	const struct start_request *request;
 	const struct policy_hooks *hooks; /* that apply in this workspace, or NULL */
 	const struct rules_query *use;
+	const struct rules_query *command_use; /* of the request's tool_command */
 };
 /* Are there hooks at this point for the start? Then it has to wait (hook_defer_start). */
 bool hook_wanted(const struct hook_evaluation *j, enum hook_point point);

@@ -152,6 +152,7 @@ static void take_inputs(struct hook_group *group, const struct hook_subject *s, 
 		group->ninputs = 1;
 	}
 	group->input = copy_strings(group->ninputs > 1 ? t->text : one, group->ninputs);
+	group->command_input = mem_strdup(s->command_input);
 }
 
 struct hook_group *hook_group_new(struct engine *engine, const struct hook_subject *s,
@@ -171,8 +172,11 @@ struct hook_group *hook_group_new(struct engine *engine, const struct hook_subje
 	id_copy(group->trace_id, s->trace_id);
 	group->cwd = mem_strdup(s->cwd);
 	take_inputs(group, s, n);
-	group->run = mem_zalloc(n * group->ninputs + 1, sizeof *group->run);
-	group->said = mem_zalloc(n * group->ninputs + 1, sizeof *group->said);
+	const size_t runs = s->ncommand_hooks + n * group->ninputs;
+	group->run = mem_zalloc(runs + 1, sizeof *group->run);
+	group->said = mem_zalloc(runs + 1, sizeof *group->said);
+	for (size_t i = 0; i < s->ncommand_hooks; i++)
+		run_add(group, s, s->command_hooks[i], group->command_input, tx);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < group->ninputs; k++)
 			run_add(group, s, list[i], group->input[k], tx);
@@ -202,6 +206,7 @@ void hook_group_free(struct hook_group *group)
 	free(group->said);
 	free(group->cwd);
 	free_strings(group->input, group->ninputs);
+	free(group->command_input);
 	free(group);
 }
 

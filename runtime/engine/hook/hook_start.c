@@ -31,8 +31,12 @@ struct hook_wait {
 	size_t nlist;
 	enum hook_point point;
 	struct hook_tool tool; /* as the hooks read it */
-	char *tool_name;       /* bailiff's name; NULL: a command */
-	char *shown;           /* the command, as the hooks read it */
+	/* Hooks for the command that the tool starts (tool_command); only at pre_tool_use. */
+	const struct policy_hook *command_list[HOOKS_SELECTED_MAX];
+	size_t ncommands;
+	struct hook_tool command;
+	char *tool_name; /* bailiff's name; NULL: a command */
+	char *shown;     /* the command, as the hooks read it */
 	struct hook_reply *said[STAGES];
 	size_t nsaid[STAGES];
 	bool asked[STAGES];
@@ -63,6 +67,7 @@ void hook_wait_free(struct hook_wait *w)
 	free(w->made.text);
 	tool_paths_done(&w->made.paths);
 	hook_tool_done(&w->tool);
+	hook_tool_done(&w->command);
 	for (int i = 0; i < STAGES; i++)
 		hook_said_free(w->said[i], w->nsaid[i]);
 	free(w->tool_name);
@@ -113,13 +118,26 @@ static void tool_of(const struct hook_evaluation *j, struct hook_wait *w)
 	hook_tool_of_command(w->shown, r->justification, r->limits.wall_ms, &w->tool);
 }
 
+/* A command that an agent chose is checked by the hooks for commands, although a tool starts it. */
+static void select_command_hooks(const struct hook_evaluation *j, struct hook_wait *w)
+{
+	hook_tool_of_command(j->request->tool_command, j->request->justification, j->request->limits.wall_ms,
+			     &w->command);
+	const struct hook_query q = {
+		.point = HOOK_PRE_TOOL_USE, .name = w->command.names, .nnames = w->command.nnames, .use = j->command_use
+	};
+	w->ncommands = policy_hooks_select(j->hooks, &q, w->command_list);
+}
+
 static size_t select_hooks(const struct hook_evaluation *j, enum hook_point point, struct hook_wait *w)
 {
 	tool_of(j, w);
 	const struct hook_query q = { .point = point, .name = w->tool.names, .nnames = w->tool.nnames, .use = j->use };
 	w->point = point;
 	w->nlist = policy_hooks_select(j->hooks, &q, w->list);
-	return w->nlist;
+	if (point == HOOK_PRE_TOOL_USE && j->request->tool_command)
+		select_command_hooks(j, w);
+	return w->nlist + w->ncommands;
 }
 
 bool hook_wanted(const struct hook_evaluation *j, enum hook_point point)
@@ -190,14 +208,21 @@ static void steal_said(struct hook_wait *from, struct hook_wait *to)
 	to->updated_ref = mem_take(&from->updated_ref);
 }
 
-static void texts_of(const struct process *p, const struct hook_wait *w, const struct hook_subject *s,
-		     struct hook_texts *ret)
+static json_t *input_of(const struct process *p, const struct hook_tool *tool, const struct hook_subject *s)
 {
 	json_t *v = hook_input(s, p->mode);
 
-	json_object_set_new(v, "tool_name", json_string(w->tool.names[0]));
-	json_object_set(v, "tool_input", w->tool.input);
+	json_object_set_new(v, "tool_name", json_string(tool->names[0]));
+	json_object_set(v, "tool_input", tool->input);
 	json_object_set_new(v, "tool_use_id", json_string(p->tool_call_id[0] ? p->tool_call_id : p->id));
+	return v;
+}
+
+static void texts_of(const struct process *p, const struct hook_wait *w, const struct hook_subject *s,
+		     struct hook_texts *ret)
+{
+	json_t *v = input_of(p, &w->tool, s);
+
 	/* In the convention's format: allow the same for the rest of the session. */
 	if (w->point == HOOK_PERMISSION_REQUEST)
 		json_object_set_new(v, "permission_suggestions",
@@ -248,6 +273,10 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	struct hook_texts texts;
 	texts_of(p, w, &s, &texts);
 	s.texts = &texts;
+	mem_auto char *command_input = w->ncommands ? hook_input_text(input_of(p, &w->command, &s)) : NULL;
+	s.command_hooks = w->command_list;
+	s.ncommand_hooks = w->ncommands;
+	s.command_input = command_input;
 	w->group = hook_group_new(engine, &s, w->list, w->nlist, tx);
 	hook_texts_done(&texts);
 	transaction_commit_then(tx, STORE_MUST, NULL, NULL);
@@ -271,12 +300,34 @@ void hook_cancel(struct process *p, const char *reason)
 
 /* ---- continuing with their answers ---- */
 
+/*
+ * Hooks for the command that a tool starts only restrict: allowing the command does not allow the tool, and the command
+ * of a registered server cannot be rewritten.
+ */
+static void restrict_command_answers(struct hook_group *group, const struct hook_wait *w)
+{
+	for (size_t i = 0; i < w->ncommands; i++) {
+		struct hook_answer *a = &group->said[i].answer;
+		json_auto_t *input = a->input ? json_loads(a->input, 0, NULL) : NULL;
+
+		if (a->verdict == HOOK_SAYS_ALLOW)
+			a->verdict = HOOK_SAYS_NOTHING;
+		if (input && group->said[i].ref.layer != RULE_OF_WORKSPACE && !hook_tool_is_same(&w->command, input)) {
+			a->verdict = HOOK_SAYS_DENY;
+			free(a->reason);
+			a->reason = mem_strdup("it rewrites the command of an MCP server, which is not possible");
+		}
+		free(mem_take(&a->input));
+	}
+}
+
 /* Stores the answers of one stage. They have to outlive the group. */
 static void take_said(struct hook_group *group, struct hook_wait *w)
 {
 	int stage = group->point == HOOK_PRE_TOOL_USE ? BEFORE : INSTEAD;
 	struct hook_result sum;
 
+	restrict_command_answers(group, w);
 	hook_group_sum(group, &sum);
 	if (sum.rewriter && hook_group_input_ref(group, sum.rewriter)) {
 		free(w->updated_ref);

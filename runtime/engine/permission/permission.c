@@ -449,9 +449,12 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 					 .path = paths.path,
 					 .npaths = paths.count,
 					 .bases = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
-	const struct hook_evaluation judging = {
-		.process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use
-	};
+	const struct rules_query command_use = { .facts = &command.facts, .bases = use.bases };
+	const struct hook_evaluation judging = { .process = p,
+						 .request = r,
+						 .hooks = rules ? rules->hooks : NULL,
+						 .use = &use,
+						 .command_use = &command_use };
 	const struct policy_request *decided = &request;
 	if (!decide_without_rules(p, r, f, &decision)) {
 		policy_decide(&request, &decision);

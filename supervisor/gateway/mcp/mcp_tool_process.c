@@ -129,7 +129,7 @@ static void on_slow(struct mcp_call *c)
 	const struct mcp_wait_process_options o = {
 		.process_id = arg(c, "processId"),
 		.budget = mcp_wait_process_budget(c),
-		.note = "Not all input was accepted yet: the process has not read it.",
+		.note = "Not all input was accepted yet: the process has not read it, or a hook still checks it.",
 	};
 
 	if (!c->data) /* otherwise already waiting for output */
@@ -146,9 +146,11 @@ static void on_written(struct mcp_call *c, json_t *result, json_t *error)
 		follow_process(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS), false);
 }
 
-static void close_input(struct mcp_call *c, mcp_call_reply_fn then)
+/* `checks`: hooks have not seen any input of this call yet. */
+static void close_input(struct mcp_call *c, bool checks, mcp_call_reply_fn then)
 {
-	mcp_call_mutate(c, "close_process_stdin", json_pack("{ss}", "processId", arg(c, "processId")), then);
+	mcp_call_mutate(c, "close_process_stdin",
+			json_pack("{ss sb}", "processId", arg(c, "processId"), "runHooks", checks), then);
 }
 
 /*
@@ -164,7 +166,7 @@ static void on_closed(struct mcp_call *c, json_t *result, json_t *error)
 static void on_typed(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (!error && !c->data && json_get_flag(c->arguments, "eof"))
-		close_input(c, on_closed);
+		close_input(c, false, on_closed);
 	else
 		on_written(c, result, error);
 }
@@ -196,11 +198,11 @@ static void write_input(struct mcp_call *c)
 		text_base64_encode(bytes.data, bytes.len, &encoded);
 		mcp_call_set_timer(c, (unsigned)mcp_wait_process_number(c, "yieldMs", TYPED_MS) + TAKEN_MS, on_slow);
 		mcp_call_mutate(c, "write_process_stdin",
-				json_pack("{ss ss ss}", "processId", arg(c, "processId"), "data", buf_cstr(&encoded),
-					  "encoding", "base64"),
+				json_pack("{ss ss ss sb}", "processId", arg(c, "processId"), "data", buf_cstr(&encoded),
+					  "encoding", "base64", "runHooks", true),
 				on_typed);
 	} else if (json_get_flag(c->arguments, "eof")) {
-		close_input(c, on_written);
+		close_input(c, true, on_written);
 	} else {
 		follow_process(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS),
 			       false); /* nothing to type: only report */
