@@ -72,7 +72,7 @@ struct status_msg {
 	int32_t error;       /* FAILED: errno */
 	union {
 		uint32_t step; /* FAILED: enum sandbox_step */
-		uint32_t kept; /* EXITED: bool: the tree is gone, but the init stays for another command */
+		uint32_t kept; /* EXITED: bool: the tree is gone, and the init or leader stays for another command */
 	};
 	union {
 		uint32_t signal;  /* SIGNAL */

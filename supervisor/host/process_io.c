@@ -340,8 +340,9 @@ static int status_pump(struct process_io *io, bool all, struct status_msg *ret_l
 }
 
 /*
- * The init is gone or, if it is kept, its command is; or a member's status socket is closed, which its holder does only
- * when the tree is gone. The last message decides how the process ended; without `known` it may still be unread.
+ * The init is gone or, if it or a member's leader is kept, the command's tree is; or a member's status socket is
+ * closed, which its holder does only when the tree is gone. The last message decides how the process ended; without
+ * `known` it may still be unread.
  */
 static void report_gone(struct process_io *io, const struct status_msg *known)
 {
@@ -415,11 +416,9 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 
 	if (r < 0)
 		return;
-	/* No more messages: the closed socket is the end of a member. If it is closed already, it need not be watched.
-	 */
-	struct pollfd status = { .fd = io->within[0] && io->led && r > 0 && last.kind == STATUS_EXITED ? fd : -1 };
-	const bool member_gone = status.fd >= 0 && poll(&status, 1, 0) == 1 && status.revents & POLLHUP;
-	if (io->within[0] && !io->status_ev && !member_gone)
+	const bool kept = r > 0 && last.kind == STATUS_EXITED && last.kept;
+	/* No more messages: the end of a member whose leader does not stay is the end of the socket. */
+	if (io->within[0] && !io->status_ev && !kept)
 		io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_CLOSED | EV_PERSIST, on_pidfd, io);
 	if (r == 0 || io->host->launch_again(io, &last))
 		return;
@@ -427,9 +426,8 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
 	else
 		engine_on_exited(ref.host->engine, ref.key.id, &last);
-	const bool kept = last.kind == STATUS_EXITED && last.kept;
-	if ((kept || member_gone) && is_alive(&ref) && !io->gone) {
-		io->release = kept ? GUARD_RELEASE_KEPT : io->release;
+	if (kept && is_alive(&ref) && !io->gone) {
+		io->release = io->within[0] ? io->release : GUARD_RELEASE_KEPT;
 		event_drop(&io->pidfd_ev);
 		report_gone(io, &last);
 	}

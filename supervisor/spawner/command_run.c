@@ -464,10 +464,13 @@ static void count_tree(const struct watch *w, struct tree_count *ret)
 		subtract_earlier(ret, &w->in->counted);
 }
 
-/* The init can wait for another command only if nothing forced the end of this one, which may be incomplete then. */
+/*
+ * An init can wait for another command only if nothing forced the end of this one, which may be incomplete then.
+ * Nothing but processes can be left of a leader's command, and it has no children any longer.
+ */
 static bool can_stay(const struct watch *w, const struct command_run *run)
 {
-	return run->keep && !w->signalled && w->cause == STATUS_CAUSE_NONE;
+	return run->keep && (w->in->leader || (!w->signalled && w->cause == STATUS_CAUSE_NONE));
 }
 
 static void report_exit(const struct watch *w)

@@ -16,13 +16,13 @@ struct command_run {
 	int signal_fd;         /* of SIGCHLD */
 	uint64_t leader_start; /* when this leader started, if it has led another member before; otherwise 0 */
 	bool again;            /* it has run another command before */
-	bool keep;             /* an init: it can run another command after this one */
+	bool keep;             /* it can run another command after this one */
 };
 
 /*
  * Runs the command of a plan, in the init of a single-use sandbox or in a leader: sends READY, starts the command,
  * waits for the end of its tree and reports it. Returns once this process has no children and the end was reported;
- * exits with a status other than 0 otherwise. Sets in->kept if the init was reported as kept, and has closed the status
+ * exits with a status other than 0 otherwise. Sets in->kept if it was reported as kept, and has closed the status
  * socket then.
  */
 void command_run(struct init *in, const struct command_run *run);

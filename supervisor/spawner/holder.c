@@ -42,6 +42,7 @@
 #define IDLE_MAX 8u  /* leaders that wait for another member */
 #define IDLE_MS 4000u
 #define IDLE_SHARE 1024u /* of a limit on processes */
+#define BUSY_MS 20       /* after the last start */
 
 struct member {
 	struct plan_key key;
@@ -64,6 +65,7 @@ struct holder {
 	size_t count;
 	struct idle_leader idle[IDLE_MAX]; /* without children; the last one is used first */
 	size_t idle_count;
+	bool busy;                 /* starts follow each other: done leaders are looked for when one is needed */
 	struct inherited own;      /* what new leaders have; commands cannot change the holder's */
 	bool orphans;              /* children that are not leaders may exist */
 	uint64_t orphans_until_ms; /* when the sandbox is ended because of them; 0 = not begun */
@@ -147,6 +149,15 @@ static void keep_leader(struct holder *h, size_t i)
 		fd_close(&idle.fd);
 	else
 		h->idle[h->idle_count++] = idle;
+}
+
+/* Before a start. A member that ended soon is one of the newest. */
+static void find_done_leader(struct holder *h)
+{
+	for (size_t i = h->count; i-- > 0 && !h->idle_count;) {
+		if (leader_is_done(h, i))
+			keep_leader(h, i);
+	}
 }
 
 /* For a member whose leader was killed: reports it as killed, once nothing of its tree is left. */
@@ -245,7 +256,8 @@ static void fail_member(int status_fd, enum sandbox_step step, int error, const 
 }
 
 /* In a leader: runs one command. */
-static void lead_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], uint64_t leader_start)
+static void lead_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], uint64_t leader_start,
+			bool keep)
 {
 	struct init *in = h->in;
 	struct step_context *c = &in->steps;
@@ -265,7 +277,8 @@ static void lead_member(struct holder *h, const struct plan_head *plan, int fds[
 	command_run(in, &(struct command_run){ .session = AUDIT_NO_SESSION,
 					       .signal_fd = h->signal_fd,
 					       .leader_start = leader_start,
-					       .again = leader_start });
+					       .again = leader_start,
+					       .keep = keep });
 	fd_close(&c->status_fd);
 }
 
@@ -293,10 +306,10 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	process_title_set(in->title, "bailiffd: leader");
 	const void *next = plan;
 	uint64_t start = 0;
-	for (uint32_t led = 0;;) {
-		lead_member(h, next, fds, start);
-		if (holder_fd < 0 || ++led == COMMAND_RUN_MAX || in->title->size < EARLIER_USE_MAX ||
-		    (!start && !(start = proc_start_time(getpid()))) ||
+	for (uint32_t led = 1;; led++) {
+		lead_member(h, next, fds, start,
+			    holder_fd >= 0 && led < COMMAND_RUN_MAX && in->title->size >= EARLIER_USE_MAX);
+		if (!in->kept || (!start && !(start = proc_start_time(getpid()))) ||
 		    fd_send(holder_fd, "d", 1, NULL, 0, MSG_NOSIGNAL) < 0)
 			_exit(0);
 		int r = member_msg_receive(holder_fd, 0, h->buffer, fds, &next);
@@ -376,6 +389,7 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 		return;
 	}
 	h->names.count = 0; /* each command's lookups are reported */
+	h->busy = true;
 	/* A terminal and cgroups of its own stay with the leader. */
 	bool plain = !(plan->flags & PLAN_TTY) && fds[MEMBER_FD_LIMITS] < 0 && (const void *)plan == h->buffer->plan;
 	if (plain && start_with_idle(h, plan, fds))
@@ -425,10 +439,12 @@ static bool receive_member(struct holder *h)
 		fd_close(&h->in->steps.stdin_fd); /* no more members; the status socket decides about the sandbox */
 	if (r <= 0)
 		return true;
-	if (h->buffer->msg.kind == MEMBER_START)
+	if (h->buffer->msg.kind == MEMBER_START) {
+		find_done_leader(h);
 		start_member(h, plan, fds);
-	else if (h->buffer->msg.kind == MEMBER_KILL)
+	} else if (h->buffer->msg.kind == MEMBER_KILL) {
 		kill_member(h, &h->buffer->msg.key);
+	}
 	if (plan && plan != h->buffer->plan)
 		munmap((void *)plan, h->buffer->msg.plan_len);
 	for (int i = 0; i < MEMBER_FDS; i++)
@@ -455,7 +471,9 @@ static bool ends_sandbox(struct holder *h)
 /* Kills and reaps everything in the sandbox. Members get their end with the end of their status sockets. */
 static uint32_t kill_all(struct holder *h)
 {
-	uint32_t left = (uint32_t)h->count;
+	uint32_t left = 0;
+	for (size_t i = 0; i < h->count; i++)
+		left += !leader_is_done(h, i);
 	do
 		kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
@@ -491,13 +509,14 @@ static void serve(struct holder *h)
 			{ .fd = h->mounts_fd, .events = POLLPRI },
 		};
 		memcpy(p, first, sizeof first);
-		size_t leaders = h->count;
+		size_t leaders = h->busy ? 0 : h->count;
 		for (size_t i = 0; i < leaders; i++)
 			p[7 + i] = (struct pollfd){ .fd = h->member[i].leader_fd, .events = POLLIN };
-		int timeout = expire_idle(h, more ? 0 : h->orphans ? ORPHANS_MS : -1);
+		int timeout = expire_idle(h, more ? 0 : h->orphans ? ORPHANS_MS : h->busy ? BUSY_MS : -1);
 		int n = poll(p, 7 + leaders, watches ? port_watch_timeout(&h->ports, timeout) : timeout);
 		if (n < 0)
 			continue;
+		h->busy &= n > 0;
 		if (p[2].revents)
 			_exit(1);
 		/*

@@ -6,9 +6,11 @@
  * leaders for them. A leader inherits everything of the sandbox: mounts, ids, Landlock domain, system call filter,
  * network and pid namespace. So a member costs a fork, a vfork and an exec.
  *
- * A leader whose tree is gone can lead another member, which saves the fork, its page faults and its exit. It tells the
- * holder when it is done, which closes its copy of the member's status socket, and waits for the next message. A member
- * with a terminal or limits of its own gets a leader that exits with it.
+ * A leader whose tree is gone can lead another member, which saves the fork, its page faults and its exit. It reports
+ * the end of its member as final (EXITED with `kept`), tells the holder that it is done, and waits for the next
+ * message. The holder then closes its copy of the member's status socket. While starts follow each other it does so
+ * when it needs a leader, which saves a wakeup per member. A member with a terminal or limits of its own gets a leader
+ * that exits with it; the end of that member is the end of its status socket.
  *
  * The leader starts the command, watches its tree and reports its end (command_run.c). Members have the same uid and
  * can kill each other's leaders, but not pid 1. If a leader is killed, its children become children of pid 1, because
