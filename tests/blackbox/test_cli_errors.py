@@ -4,6 +4,7 @@ import json
 import os
 
 import harness
+from harness import until
 
 
 def failure(home, *args, status=1):
@@ -152,6 +153,22 @@ def test_waiting_for_an_unstarted_task_prints_a_hint(home):
         assert "has not been started" in notice["message"] and f"bailiff task start {task}" in notice["hint"], notice
         home.cli("task", "start", task)
         assert waiting.wait(harness.PATIENCE) == 0
+
+
+def test_a_missing_write_root_is_an_error_that_names_its_field(home):
+    """At the start, not when it is named: what creates it may come before."""
+    missing = os.path.join(os.path.dirname(home.work), "later")
+    task = home.cli("task", "create", "--auto-complete", "--rw", missing, "something", "--", "touch", os.path.join(missing, "made"), cwd=home.work)
+    assert "does not exist yet; it must when the command starts" in task.err.decode(), task.err
+    home.cli("task", "start", task.text.strip())
+    with home.rpc() as rpc:
+        failed = until("it fails", lambda: (lambda t: t["status"] == "failed" and t)(rpc.call("get_task", taskId=task.text.strip())))
+        asked = rpc.fails("start_process", command=["true"], cwd=home.work, sandbox={"writeRoots": [missing]}, code=-32014).message
+        for message in (failed["lastError"]["message"], asked):
+            assert f"sandbox.writeRoots: '{missing}' does not exist" in message and "create it" in message and "--rw" in message, message
+        os.mkdir(missing)
+        rpc.call("retry_task", taskId=task.text.strip(), reason="it exists")
+        until("it completes", lambda: rpc.call("get_task", taskId=task.text.strip())["status"] == "completed")
 
 
 def test_task_with_a_successful_command_prints_how_to_complete_it(home):

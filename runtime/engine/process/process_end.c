@@ -167,6 +167,20 @@ struct ending {
 	const char *turn_status, *turn_category; /* NULL category = completed */
 };
 
+/* The list of the sandbox that names the path, if it is missing; else NULL. */
+static const char *missing_root_list(const struct process *p)
+{
+	static const char *const lists[] = { "writeRoots", "readRoots" };
+
+	if (p->last.step != STEP_TREES || p->last.error != ENOENT || !p->sandbox_json)
+		return NULL;
+	const struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
+	for (size_t i = 0; i < countof(lists); i++)
+		if (process_path_depth(p->last.path, jval_get(made, lists[i])) == strlen(p->last.path))
+			return lists[i];
+	return NULL;
+}
+
 static void ending_failed_step(const struct process *p, struct ending *r)
 {
 	/* A missing working directory already fails when its tree is mounted. Report it as the cwd step, which is what
@@ -187,6 +201,13 @@ static void ending_failed_step(const struct process *p, struct ending *r)
 		snprintf(r->message, sizeof r->message, "%s: %s; %s", r->stage, userns->cause, userns->fix);
 	} else if (p->refusal) {
 		snprintf(r->message, sizeof r->message, "%s", p->refusal);
+	} else if (!is_cwd && missing_root_list(p)) {
+		const char *list = missing_root_list(p);
+
+		snprintf(r->message, sizeof r->message,
+			 "%s: sandbox.%s: '%s' does not exist; it must when the process starts: create it, or leave it "
+			 "out (--%s)",
+			 r->stage, list, p->last.path, strcmp(list, "writeRoots") == 0 ? "rw" : "ro");
 	} else if (p->last.path[0]) {
 		snprintf(r->message, sizeof r->message, "%s: %s: %s", r->stage, p->last.path, strerror(p->last.error));
 	} else {
