@@ -21,10 +21,11 @@
  * the sandbox is of no use to another user. To another command of the same user it is, in spite of Landlock, which does
  * not cover connecting to sockets and changing attributes: prebuilt_take_back looks for such a command.
  *
- * Two things remain. With an inotify instance or a directory's descriptor that a command sent out of its sandbox, a
+ * Three things remain. With an inotify instance or a directory's descriptor that a command sent out of its sandbox, a
  * process outside can see the names that later commands of the same user and plan create in the private directories,
- * and lock these directories. And numbers continue: a later command does not start at pid 2, nor do the ids of System V
- * IPC start at 0 if an earlier one made and removed such objects.
+ * and lock these directories. Numbers continue: a later command does not start at pid 2, nor do the ids of System V IPC
+ * start at 0 if an earlier one made and removed such objects. And where /proc/sys is read-only, the kernel may report a
+ * multicast group on loopback after the command that joined it has ended (sandbox/loopback.h).
  */
 
 #include <stdbool.h>

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import time
 
 import harness
 from harness import TALKER, Home, Skip, children_of, until
@@ -91,6 +92,31 @@ def test_a_sandbox_with_leftovers_is_not_used_again():
         for what, command in LEFTOVERS.items():
             used = pid_of(rpc, home, command)
             assert used not in later_pids(rpc, home), what
+
+
+# Joins a multicast group on loopback and ends at once. By default the kernel sends its reports some milliseconds to two seconds later.
+JOIN = """
+import os, socket, struct
+six = FAMILY == "six"
+s = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+if six:
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, socket.inet_pton(socket.AF_INET6, "ff02::1234") + struct.pack("i", 1))
+else:
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("224.1.2.3") + socket.inet_aton("127.0.0.1"))
+os._exit(0)
+"""
+REPORTS_S = 1
+
+
+def test_a_multicast_group_sends_nothing_later():
+    with reusing() as (home, rpc):
+        for family in ("four", "six"):
+            for _ in range(2):
+                joined, until_then = pid_of(rpc, home, python(f"FAMILY = '{family}'" + JOIN)), time.monotonic() + REPORTS_S
+                while time.monotonic() < until_then:
+                    started, _ = rpc.run(["cat", "/proc/net/dev"], cwd=home.work)
+                    line = next(x for x in rpc.outputs(started["processId"])["stdout"].decode().splitlines() if "lo:" in x)
+                    assert not int(line.split()[2]), f"packets in {started['pid']}, after {joined}: {line}"
 
 
 def test_the_first_process_is_out_of_reach():
