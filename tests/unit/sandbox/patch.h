@@ -21,7 +21,7 @@ static inline size_t patch_line(const char *p, const char *end)
 	return nl ? (size_t)(nl - p) + 1 : (size_t)(end - p);
 }
 
-/* The diff's line at hand without its sign; how much of it belongs to the file. */
+/* The current line of the diff without its sign; returns how much of it belongs to the file. */
 static inline size_t patch_body(struct patch *p, const char **ret)
 {
 	static const char none[] = "\\ No newline at end of file\n";
@@ -46,7 +46,7 @@ static inline bool patch_take(struct patch *p, const char *text, size_t n)
 static inline bool patch_apply(const char *a, size_t an, const char *diff, size_t dn, struct buf *out)
 {
 	struct patch p = { a, a + an, diff, diff + dn, out };
-	size_t at = 0; /* lines of the old text behind us */
+	size_t at = 0; /* lines of the old text already copied */
 	while (p.d < p.d_end) {
 		char *comma;
 		if ((size_t)(p.d_end - p.d) < 5 || memcmp(p.d, "@@ -", 4) != 0)

@@ -1,7 +1,7 @@
 #include "sandbox/autorun.h"
 #include "tests/unit/suite.h"
 
-START_TEST(names_that_programs_execute)
+START_TEST(autorun_names_are_recognized)
 {
 	static const char *const matching[] = { "/.envrc",
 						"/a/b/.ENVRC",
@@ -24,4 +24,4 @@ START_TEST(names_that_programs_execute)
 }
 END_TEST
 
-int main(void) { return SUITE("autorun_name", names_that_programs_execute); }
+int main(void) { return SUITE("autorun_name", autorun_names_are_recognized); }

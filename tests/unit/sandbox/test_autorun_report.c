@@ -7,7 +7,7 @@
 
 static const uint8_t key[AUTORUN_SEAL_BYTES] = { 1, 2, 3 };
 
-static void make(struct buf *out)
+static void write_report(struct buf *out)
 {
 	const struct autorun_record changed = {
 		.path = "/w/.envrc",
@@ -31,12 +31,12 @@ static void make(struct buf *out)
 	autorun_report_end(out, 1000, 100, AUTORUN_PARTIAL_TIME, key);
 }
 
-START_TEST(what_is_written_is_read)
+START_TEST(a_written_report_is_read_back)
 {
 	buf_auto struct buf b = BUF_INIT;
 	struct autorun_record r;
 	size_t at = 0;
-	make(&b);
+	write_report(&b);
 	ck_assert_int_eq(autorun_report_check(b.data, b.len, NULL), 0);
 	const struct autorun_head *h = (const struct autorun_head *)(const void *)b.data;
 	ck_assert(h->changed == 2 && h->uid == 1000 && h->gid == 100 && h->partial == AUTORUN_PARTIAL_TIME);
@@ -52,11 +52,11 @@ START_TEST(what_is_written_is_read)
 }
 END_TEST
 
-START_TEST(no_byte_can_be_changed_under_the_seal)
+START_TEST(every_changed_byte_breaks_the_seal)
 {
 	static const uint8_t other[AUTORUN_SEAL_BYTES] = { 1, 2, 4 };
 	buf_auto struct buf b = BUF_INIT;
-	make(&b);
+	write_report(&b);
 	ck_assert(autorun_report_sealed(b.data, key));
 	ck_assert(!autorun_report_sealed(b.data, other));
 	for (size_t i = 0; i < b.len; i++) {
@@ -67,10 +67,10 @@ START_TEST(no_byte_can_be_changed_under_the_seal)
 }
 END_TEST
 
-START_TEST(what_is_cut_off_is_refused)
+START_TEST(truncated_reports_are_rejected)
 {
 	buf_auto struct buf b = BUF_INIT;
-	make(&b);
+	write_report(&b);
 	for (size_t n = 0; n < b.len; n++) {
 		mem_auto void *cut = mem_dup(b.data, n + 1);
 		ck_assert_int_lt(autorun_report_check(cut, n, NULL), 0);
@@ -80,6 +80,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("autorun_report", what_is_written_is_read, no_byte_can_be_changed_under_the_seal,
-		     what_is_cut_off_is_refused);
+	return SUITE("autorun_report", a_written_report_is_read_back, every_changed_byte_breaks_the_seal,
+		     truncated_reports_are_rejected);
 }

@@ -1,4 +1,4 @@
-/* Leaves of sandboxes on the machine's own v2 tree. Needs root and a tree that can be written. */
+/* Leaf cgroups of sandboxes in the machine's v2 tree. Requires root and a writable tree. */
 
 #include "sandbox/cgroup.h"
 
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LEAVES 200 /* more ends at once than any fixed list would have room for */
+#define LEAVES 200 /* more simultaneous ends than a fixed list would hold */
 
 static struct plan_key key_of(unsigned i)
 {
@@ -39,7 +39,7 @@ static pid_t clone_into(struct cgroup_tree *t, unsigned i)
 	return pid;
 }
 
-START_TEST(a_leaf_that_is_busy_is_removed_when_its_processes_have_exited)
+START_TEST(a_busy_leaf_is_removed_when_its_processes_have_exited)
 {
 	struct cgroup_location at;
 	struct cgroup_tree t;
@@ -71,4 +71,4 @@ START_TEST(a_leaf_that_is_busy_is_removed_when_its_processes_have_exited)
 }
 END_TEST
 
-int main(void) { return SUITE("cgroup", a_leaf_that_is_busy_is_removed_when_its_processes_have_exited); }
+int main(void) { return SUITE("cgroup", a_busy_leaf_is_removed_when_its_processes_have_exited); }

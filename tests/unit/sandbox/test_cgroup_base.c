@@ -1,4 +1,4 @@
-/* Enabling controllers, on the machine's own v2 tree with whatever controller that has. Needs root and the real root of
+/* Enabling controllers in the machine's v2 tree, with whatever controller it has. Requires root and the real root of
  * the hierarchy. */
 
 #include "sandbox/cgroup_base.h"
@@ -40,7 +40,7 @@ static bool write_text(const char *folder, const char *name, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-/* An empty cgroup that has a controller; false where there can be none. */
+/* Creates an empty cgroup that has a controller; false where that is not possible. */
 static bool setup(void)
 {
 	char text[512], why[CGROUP_BASE_TEXT_MAX];
@@ -48,9 +48,10 @@ static bool setup(void)
 		return false;
 	mem_auto char *type = mem_printf("%s/cgroup.type", tree.at.top);
 	if (access(type, F_OK) == 0)
-		return false; /* a container's */
+		return false; /* the root of a container */
 	read_text(tree.at.top, "cgroup.controllers", text, sizeof text);
-	const char *pids = strstr(text, "pids"); /* the one that does harm */
+	const char *pids = strstr(text,
+				  "pids"); /* the critical one: the kernel also enables it in a cgroup with processes */
 	if (sscanf(pids ? pids : text, "%31s", tree.controller) != 1)
 		return false;
 	read_text(tree.at.top, "cgroup.subtree_control", text, sizeof text);
@@ -67,7 +68,7 @@ static void teardown(void)
 	ck_assert_int_eq(rmdir(tree.folder), 0);
 	if (!tree.was_enabled) {
 		mem_auto char *off = mem_printf("-%s", tree.controller);
-		write_text(tree.at.top, "cgroup.subtree_control", off); /* others may use it by now */
+		write_text(tree.at.top, "cgroup.subtree_control", off); /* fails if it is in use meanwhile */
 	}
 }
 
@@ -104,7 +105,7 @@ START_TEST(a_controller_is_enabled_only_without_processes)
 }
 END_TEST
 
-START_TEST(a_controller_that_is_not_there_is_named)
+START_TEST(a_missing_controller_is_named)
 {
 	char why[CGROUP_BASE_TEXT_MAX] = "";
 	ck_assert_int_eq(cgroup_base_enable("/nonexistent", "memory", why, sizeof why), -1);
@@ -114,6 +115,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("cgroup_base", a_controller_is_enabled_only_without_processes,
-		     a_controller_that_is_not_there_is_named);
+	return SUITE("cgroup_base", a_controller_is_enabled_only_without_processes, a_missing_controller_is_named);
 }

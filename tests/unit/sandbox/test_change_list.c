@@ -21,7 +21,7 @@ static void add(struct buf *out, const char *path, enum change_kind kind, const 
 	change_list_add(out, &c);
 }
 
-START_TEST(round_trip)
+START_TEST(a_list_is_written_and_read_back)
 {
 	buf_auto struct buf b = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -47,7 +47,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-START_TEST(bounds)
+START_TEST(the_number_of_records_is_bounded)
 {
 	buf_auto struct buf b = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -63,7 +63,7 @@ START_TEST(bounds)
 END_TEST
 
 /* Truncated or modified bytes are rejected, or still a valid list. */
-START_TEST(damage)
+START_TEST(damaged_lists_are_rejected_or_valid)
 {
 	buf_auto struct buf b = BUF_INIT;
 	change_list_begin(&b);
@@ -87,7 +87,7 @@ START_TEST(damage)
 }
 END_TEST
 
-START_TEST(choices)
+START_TEST(paths_select_changes)
 {
 	static const char paths[] = "/w/a\0/w/dir/";
 	const size_t n = sizeof paths;
@@ -104,4 +104,8 @@ START_TEST(choices)
 }
 END_TEST
 
-int main(void) { return SUITE("changes", round_trip, bounds, damage, choices); }
+int main(void)
+{
+	return SUITE("changes", a_list_is_written_and_read_back, the_number_of_records_is_bounded,
+		     damaged_lists_are_rejected_or_valid, paths_select_changes);
+}

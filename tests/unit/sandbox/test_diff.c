@@ -17,7 +17,7 @@ static void check(const char *a, const char *b, const char *want)
 	ck_assert_str_eq(buf_cstr(&again), b);
 }
 
-START_TEST(small_texts)
+START_TEST(diffs_of_small_texts_are_exact)
 {
 	check("", "", "");
 	check("a\n", "a\n", "");
@@ -33,7 +33,7 @@ START_TEST(small_texts)
 END_TEST
 
 /* Changes with up to six equal lines between them share a hunk. */
-START_TEST(hunks_are_joined)
+START_TEST(close_changes_share_a_hunk)
 {
 	check("a\n1\n2\n3\n4\n5\n6\nb\n", "A\n1\n2\n3\n4\n5\n6\nB\n",
 	      "@@ -1,8 +1,8 @@\n-a\n+A\n 1\n 2\n 3\n 4\n 5\n 6\n-b\n+B\n");
@@ -50,7 +50,7 @@ static void random_text(struct buf *out, unsigned lines, unsigned kinds)
 		out->data[--out->len] = 0;
 }
 
-START_TEST(applying_gives_the_new_text)
+START_TEST(applying_a_diff_gives_the_new_text)
 {
 	srand(7);
 	for (int i = 0; i < 2000; i++) {
@@ -65,8 +65,8 @@ START_TEST(applying_gives_the_new_text)
 }
 END_TEST
 
-/* Past the bounds of the search it is longer, and still right. */
-START_TEST(texts_without_anything_in_common)
+/* Beyond the bounds of the search the diff is longer, but correct. */
+START_TEST(large_texts_without_common_lines_give_a_correct_diff)
 {
 	buf_auto struct buf a = BUF_INIT, b = BUF_INIT, out = BUF_INIT, again = BUF_INIT;
 	for (int i = 0; i < 100000; i++) {
@@ -80,7 +80,7 @@ START_TEST(texts_without_anything_in_common)
 }
 END_TEST
 
-START_TEST(what_text_is)
+START_TEST(text_has_no_nul_byte)
 {
 	ck_assert(diff_is_text("", 0));
 	ck_assert(diff_is_text("\xff\x01", 2));
@@ -96,7 +96,7 @@ static void check_name(const char *path, const char *want)
 }
 
 /* As git writes them with core.quotePath off. */
-START_TEST(names_in_headers)
+START_TEST(names_in_headers_are_quoted_as_by_git)
 {
 	check_name("src/main.c", "b/src/main.c");
 	check_name(" a b ", "b/ a b ");
@@ -109,6 +109,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("diff", small_texts, hunks_are_joined, applying_gives_the_new_text,
-		     texts_without_anything_in_common, what_text_is, names_in_headers);
+	return SUITE("diff", diffs_of_small_texts_are_exact, close_changes_share_a_hunk,
+		     applying_a_diff_gives_the_new_text, large_texts_without_common_lines_give_a_correct_diff,
+		     text_has_no_nul_byte, names_in_headers_are_quoted_as_by_git);
 }

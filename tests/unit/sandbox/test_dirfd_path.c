@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-static const char *there; /* the only path with the number that is looked for */
+static const char *there; /* the only path with the inode that is searched */
 
 static bool is_there(const char *path, const struct dirfd_path *f) { return strcmp(path, there) == 0; }
 
-/* Words apart by one space. */
+/* Words are separated by one space. */
 static bool finds(const char *line, const char *entry, const char *path)
 {
 	struct dirfd_path f = { .inode = 7, .title_len = strlen(line) };
@@ -25,7 +25,7 @@ static bool finds(const char *line, const char *entry, const char *path)
 	return dirfd_path_resolve(&f, "/srv/home", entry, is_there, found, sizeof found) && strcmp(found, path) == 0;
 }
 
-START_TEST(which_word_it_is)
+START_TEST(the_directory_is_found_among_the_words)
 {
 	ck_assert(finds("cp file /etc/", "", "/etc"));
 	ck_assert(finds("cp file /etc", "", "/etc"));
@@ -38,7 +38,7 @@ START_TEST(which_word_it_is)
 	ck_assert(finds("tar --directory=/opt -x", "", "/opt"));
 	ck_assert(finds("tar -C/opt -x", "", "/opt"));
 	ck_assert(finds("cp  -a . /srv", "", "/srv"));
-	/* The program is no argument, and what no word says is not known. */
+	/* The program name is not an argument, and a directory that no word names is unknown. */
 	ck_assert(!finds("/usr/bin/cp", "", "/usr/bin"));
 	ck_assert(!finds("cp a b", "", "/etc"));
 	ck_assert(!finds("cp - -- = /", "", "/etc"));
@@ -46,7 +46,7 @@ START_TEST(which_word_it_is)
 }
 END_TEST
 
-START_TEST(nothing_without_a_number_or_a_look)
+START_TEST(nothing_is_found_without_inode_or_check)
 {
 	struct dirfd_path f = { .title = "x\0/usr", .title_len = 6 };
 	char found[PATH_MAX];
@@ -61,7 +61,7 @@ START_TEST(nothing_without_a_number_or_a_look)
 }
 END_TEST
 
-START_TEST(by_its_number)
+START_TEST(a_directory_is_identified_by_inode_and_device)
 {
 	struct stat st;
 
@@ -75,4 +75,8 @@ START_TEST(by_its_number)
 }
 END_TEST
 
-int main(void) { return SUITE("open_folder", which_word_it_is, nothing_without_a_number_or_a_look, by_its_number); }
+int main(void)
+{
+	return SUITE("dirfd_path", the_directory_is_found_among_the_words, nothing_is_found_without_inode_or_check,
+		     a_directory_is_identified_by_inode_and_device);
+}

@@ -1,4 +1,5 @@
-/* Which git directories a workspace's .git file leads to. Real repositories are in tests/blackbox/test_git_links.py. */
+/* The git directories that a workspace's .git file refers to. Real repositories are in
+ * tests/blackbox/test_git_links.py. */
 
 #include "sandbox/git_link.h"
 
@@ -77,7 +78,7 @@ static enum git_link_result find(void)
 	return find_in("w", &l);
 }
 
-START_TEST(a_linked_worktree)
+START_TEST(a_linked_worktree_is_proven)
 {
 	struct git_link l;
 	char path[PATH_MAX];
@@ -93,7 +94,7 @@ START_TEST(a_linked_worktree)
 }
 END_TEST
 
-START_TEST(a_submodule)
+START_TEST(a_submodule_is_proven)
 {
 	struct git_link l;
 	ck_assert_int_eq(find_in("main/sub", &l), GIT_LINK_PROVEN);
@@ -107,7 +108,7 @@ START_TEST(a_submodule)
 }
 END_TEST
 
-START_TEST(what_needs_nothing)
+START_TEST(repositories_without_an_outside_git_directory_have_no_link)
 {
 	struct git_link l;
 	ck_assert_int_eq(find_in("main", &l), GIT_LINK_NONE);
@@ -122,7 +123,7 @@ START_TEST(what_needs_nothing)
 }
 END_TEST
 
-START_TEST(each_part_of_the_proof_is_needed)
+START_TEST(each_part_of_the_proof_is_required)
 {
 	static const char *const parts[] = {
 		"HEAD", "objects/x", "refs/x", "worktrees/w/HEAD", "worktrees/w/gitdir", "worktrees/w/commondir"
@@ -147,7 +148,7 @@ START_TEST(each_part_of_the_proof_is_needed)
 }
 END_TEST
 
-START_TEST(other_targets)
+START_TEST(other_targets_are_unproven)
 {
 	put("main/.git/worktrees/w/commondir", "/etc\n");
 	ck_assert_int_eq(find(), GIT_LINK_UNPROVEN);
@@ -161,7 +162,7 @@ START_TEST(other_targets)
 }
 END_TEST
 
-START_TEST(a_common_directory_around_the_workspace)
+START_TEST(a_common_directory_that_contains_the_workspace_is_unproven)
 {
 	struct git_link l;
 	put_repository("bare");
@@ -173,7 +174,7 @@ START_TEST(a_common_directory_around_the_workspace)
 }
 END_TEST
 
-START_TEST(a_submodule_of_nothing)
+START_TEST(a_submodule_without_its_superproject_is_unproven)
 {
 	struct git_link l;
 	put("main/.git/modules/libs/sub/config", "[core]\n\tworktree = ../../../../../w\n");
@@ -191,8 +192,11 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "links", set_up, tear_down, 30,
-		  SUITE_TESTS(a_linked_worktree, a_submodule, what_needs_nothing, each_part_of_the_proof_is_needed,
-			      other_targets, a_common_directory_around_the_workspace, a_submodule_of_nothing) },
+		  SUITE_TESTS(a_linked_worktree_is_proven, a_submodule_is_proven,
+			      repositories_without_an_outside_git_directory_have_no_link,
+			      each_part_of_the_proof_is_required, other_targets_are_unproven,
+			      a_common_directory_that_contains_the_workspace_is_unproven,
+			      a_submodule_without_its_superproject_is_unproven) },
 	};
 	return suite_run_cases("git_link", cases, sizeof cases / sizeof cases[0]);
 }

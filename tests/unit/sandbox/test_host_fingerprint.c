@@ -1,4 +1,4 @@
-/* Whether the host is as a sandbox recorded it, checked as the peer; and a checker that cannot switch back to its ids.
+/* The check of a host fingerprint with the peer's ids, also when the ids cannot be switched.
  */
 
 #include "runtime/base/buf.h"
@@ -26,8 +26,8 @@
 
 #define OTHER_ID 4711u
 
-/* The kernel passes over the call, without a word, if it is to this id. */
-static void pass_over(int call, uint32_t id)
+/* Makes the kernel skip this call silently if its argument is this id. */
+static void skip_call(int call, uint32_t id)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !f ||
@@ -36,7 +36,7 @@ static void pass_over(int call, uint32_t id)
 	seccomp_release(f);
 }
 
-/* The exit code of a look with a call passed over, or −signal. */
+/* The exit code of a check with a call skipped, or −signal. */
 static int check_without(int call, uint32_t id)
 {
 	static const char *const argv[] = { "true" };
@@ -55,7 +55,7 @@ static int check_without(int call, uint32_t id)
 		if (setrlimit(RLIMIT_CORE, &none) < 0 || setgroups(0, NULL) < 0 || plan_build(&spec, &plan, &e) < 0)
 			_exit(100);
 		if (call >= 0)
-			pass_over(call, id);
+			skip_call(call, id);
 		bool held = fingerprint_matches(&s, &folders, (const struct plan_head *)(const void *)plan.data, &peer);
 		if (setfsuid((uid_t)-1) != 0 || setfsgid((gid_t)-1) != 0)
 			_exit(102);
@@ -65,7 +65,7 @@ static int check_without(int call, uint32_t id)
 	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-START_TEST(who_cannot_come_back_does_not_go_on)
+START_TEST(a_checker_that_cannot_restore_its_ids_aborts)
 {
 	if (geteuid() != 0)
 		return; /* only root can change its ids */
@@ -78,10 +78,10 @@ START_TEST(who_cannot_come_back_does_not_go_on)
 }
 END_TEST
 
-/* ---- folders that stand for their entries ---- */
+/* ---- directories that are checked instead of their entries ---- */
 
 #define TRIES 20
-#define NAMES 6 /* n0 … n4, which do not exist, and a folder, n5 */
+#define NAMES 6 /* n0 … n4, which do not exist, and a directory, n5 */
 
 struct rig {
 	char folder[32];
@@ -134,7 +134,7 @@ static void rig_close(struct rig *r)
 	ck_assert_int_eq(rmdir(r->folder), 0);
 }
 
-/* A lookup in the cache can fail while others change the machine's mounts, so one success counts. */
+/* A lookup in the cache can fail while mounts of the machine change, so one success is enough. */
 static bool matches_for(struct rig *r, const struct fingerprint_peer *peer)
 {
 	const struct plan_head *plan = (const struct plan_head *)(const void *)r->plan.data;
@@ -151,8 +151,8 @@ static bool matches(struct rig *r)
 	return matches_for(r, &peer);
 }
 
-/* Until the folder's last change is in an earlier second, and it stands for its entries. */
-static bool is_remembered(struct rig *r)
+/* Waits until the directory's last change is in an earlier second and it is checked instead of its entries. */
+static bool is_cached(struct rig *r)
 {
 	for (int i = 0; i < 30; i++) {
 		ck_assert(matches(r));
@@ -169,14 +169,14 @@ static void check_changes(uint32_t flags)
 	char path[PATH_MAX], other[PATH_MAX];
 
 	rig_open(&r, flags);
-	bool local = is_remembered(&r); /* /tmp may be on another file system */
+	bool local = is_cached(&r); /* /tmp may be on another file system */
 	ck_assert(!local || (r.folders.count == 1 && r.folders.folder[0].entries == NAMES));
 	in_folder(&r, "n2", path);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	ck_assert_msg(!matches(&r), "a name has appeared");
 	ck_assert_int_eq(rmdir(path), 0);
 	ck_assert(matches(&r));
-	ck_assert_int_eq(is_remembered(&r), local);
+	ck_assert_int_eq(is_cached(&r), local);
 
 	in_folder(&r, "n5", path);
 	in_folder(&r, "aside", other);
@@ -186,7 +186,7 @@ static void check_changes(uint32_t flags)
 	ck_assert_int_eq(rmdir(path), 0);
 	ck_assert_msg(!matches(&r), "a folder is gone");
 	ck_assert_int_eq(rename(other, path), 0);
-	ck_assert_int_eq(is_remembered(&r), local);
+	ck_assert_int_eq(is_cached(&r), local);
 
 	mem_auto char *moved = mem_printf("%s.moved", r.folder);
 	ck_assert_int_eq(rename(r.folder, moved), 0);
@@ -199,14 +199,14 @@ static void check_changes(uint32_t flags)
 	rig_close(&r);
 }
 
-START_TEST(a_change_in_a_remembered_folder_is_seen) { check_changes(0); }
+START_TEST(a_change_in_a_cached_directory_is_detected) { check_changes(0); }
 END_TEST
 
-START_TEST(a_change_in_a_remembered_folder_is_seen_through_links) { check_changes(FINGERPRINT_FOLLOW); }
+START_TEST(a_change_in_a_cached_directory_is_detected_through_links) { check_changes(FINGERPRINT_FOLLOW); }
 END_TEST
 
-/* The target is in another folder, so that this one does not change with it. */
-START_TEST(a_remembered_folder_does_not_stand_for_the_target_of_a_link)
+/* The target is in another directory, so that this one does not change with it. */
+START_TEST(a_cached_directory_does_not_cover_the_target_of_a_link)
 {
 	struct rig r;
 	char path[PATH_MAX];
@@ -216,8 +216,8 @@ START_TEST(a_remembered_folder_does_not_stand_for_the_target_of_a_link)
 	in_folder(&r, "n1", path);
 	ck_assert_int_eq(symlink(target, path), 0);
 	poll(NULL, 0, 50);
-	ck_assert_int_lt(access(path, F_OK), 0); /* then the link and the absence of its target are in the cache */
-	(void)!is_remembered(&r);
+	ck_assert_int_lt(access(path, F_OK), 0); /* the link and the absence of its target are now in the cache */
+	(void)!is_cached(&r);
 	ck_assert(matches(&r));
 	ck_assert_int_eq(mkdir(target, 0700), 0);
 	ck_assert(!matches(&r));
@@ -228,8 +228,8 @@ START_TEST(a_remembered_folder_does_not_stand_for_the_target_of_a_link)
 }
 END_TEST
 
-/* Only root can look as another user. */
-START_TEST(a_remembered_folder_that_was_closed_to_the_peer_is_checked_again)
+/* Only root can check as another user. */
+START_TEST(a_cached_directory_that_was_closed_to_the_peer_is_checked_again)
 {
 	struct rig r;
 	const struct fingerprint_peer peer = { .uid = OTHER_ID, .gid = OTHER_ID, .switches = true };
@@ -250,8 +250,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("fingerprint", who_cannot_come_back_does_not_go_on, a_change_in_a_remembered_folder_is_seen,
-		     a_change_in_a_remembered_folder_is_seen_through_links,
-		     a_remembered_folder_does_not_stand_for_the_target_of_a_link,
-		     a_remembered_folder_that_was_closed_to_the_peer_is_checked_again);
+	return SUITE("fingerprint", a_checker_that_cannot_restore_its_ids_aborts,
+		     a_change_in_a_cached_directory_is_detected,
+		     a_change_in_a_cached_directory_is_detected_through_links,
+		     a_cached_directory_does_not_cover_the_target_of_a_link,
+		     a_cached_directory_that_was_closed_to_the_peer_is_checked_again);
 }

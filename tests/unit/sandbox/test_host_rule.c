@@ -30,7 +30,7 @@ static enum host_verdict address(const struct host_rules *s, const char *name, c
 	return host_rules_address(s, name, &a, port);
 }
 
-START_TEST(texts_come_back)
+START_TEST(rules_are_parsed_and_formatted)
 {
 	static const char *const same[] = {
 		"example.com",
@@ -62,7 +62,7 @@ START_TEST(texts_come_back)
 }
 END_TEST
 
-START_TEST(spellings_are_one)
+START_TEST(spellings_are_normalized)
 {
 	static const char *const pairs[][2] = {
 		{ "EXAMPLE.com.", "example.com" },
@@ -80,7 +80,7 @@ START_TEST(spellings_are_one)
 }
 END_TEST
 
-START_TEST(bad_ones_are_refused)
+START_TEST(invalid_rules_are_rejected)
 {
 	static const char *const bad[] = {
 		"",          ":",          ":80",       "a:",        "a:0",        "a:65536",
@@ -99,7 +99,7 @@ START_TEST(bad_ones_are_refused)
 }
 END_TEST
 
-START_TEST(names)
+START_TEST(names_match_rules)
 {
 	RULES(s, "example.com:443", "*.example.org", "!evil.example.org", "plain.test");
 	ck_assert_int_eq(host_rules_name(&s, "example.com", 443), HOST_ALLOWED);
@@ -117,7 +117,7 @@ START_TEST(names)
 }
 END_TEST
 
-START_TEST(denial_goes_first_whatever_the_order)
+START_TEST(denials_win_in_any_order)
 {
 	RULES(a, "!x.test:80", "*");
 	RULES(b, "*", "!x.test:80");
@@ -130,7 +130,7 @@ START_TEST(denial_goes_first_whatever_the_order)
 END_TEST
 
 /* An allowed name may still resolve to an unintended address. */
-START_TEST(inside_addresses_must_be_named)
+START_TEST(internal_addresses_need_an_explicit_rule)
 {
 	static const char *const inside[] = {
 		"127.0.0.1",
@@ -184,7 +184,7 @@ START_TEST(inside_addresses_must_be_named)
 }
 END_TEST
 
-START_TEST(what_names_them)
+START_TEST(address_rules_permit_internal_addresses)
 {
 	RULES(s, "x.test", "127.0.0.1:8080", "10.1.0.0/16", "169.254.0.0/16", "[fd00:ec2::254]:80");
 	ck_assert_int_eq(address(&s, "x.test", "127.0.0.1", 8080), HOST_ALLOWED);
@@ -195,13 +195,13 @@ START_TEST(what_names_them)
 	ck_assert_int_eq(address(&s, NULL, "10.1.255.1", 1), HOST_ALLOWED);
 	ck_assert_int_eq(address(&s, NULL, "10.2.0.1", 1), HOST_NOT_LISTED);
 	ck_assert_int_eq(address(&s, NULL, "169.254.1.1", 1), HOST_ALLOWED);
-	ck_assert_int_eq(address(&s, NULL, "169.254.169.254", 80), HOST_INSIDE); /* only by itself */
+	ck_assert_int_eq(address(&s, NULL, "169.254.169.254", 80), HOST_INSIDE); /* only as a single address */
 	ck_assert_int_eq(address(&s, NULL, "fd00:ec2::254", 80), HOST_ALLOWED);
 	host_rules_done(&s);
 }
 END_TEST
 
-START_TEST(localhost_says_what_it_is)
+START_TEST(localhost_permits_only_loopback_addresses)
 {
 	RULES(s, "localhost:8080");
 	RULES(any, "*");
@@ -219,7 +219,7 @@ START_TEST(localhost_says_what_it_is)
 }
 END_TEST
 
-START_TEST(an_address_as_such_needs_a_rule_of_addresses)
+START_TEST(a_literal_address_needs_an_address_rule)
 {
 	RULES(s, "*", "!8.8.4.4");
 	ck_assert_int_eq(address(&s, NULL, "8.8.8.8", 443), HOST_NOT_LISTED);
@@ -229,7 +229,7 @@ START_TEST(an_address_as_such_needs_a_rule_of_addresses)
 }
 END_TEST
 
-START_TEST(covering)
+START_TEST(rules_cover_narrower_rules)
 {
 	RULES(s, "a.test:443", "*.b.test", "10.0.0.0/8", "!no.b.test", "c.test");
 	static const struct {
@@ -252,7 +252,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("host_rule", texts_come_back, spellings_are_one, bad_ones_are_refused, names,
-		     denial_goes_first_whatever_the_order, inside_addresses_must_be_named, what_names_them,
-		     localhost_says_what_it_is, an_address_as_such_needs_a_rule_of_addresses, covering);
+	return SUITE("host_rule", rules_are_parsed_and_formatted, spellings_are_normalized, invalid_rules_are_rejected,
+		     names_match_rules, denials_win_in_any_order, internal_addresses_need_an_explicit_rule,
+		     address_rules_permit_internal_addresses, localhost_permits_only_loopback_addresses,
+		     a_literal_address_needs_an_address_rule, rules_cover_narrower_rules);
 }

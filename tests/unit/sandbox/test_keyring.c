@@ -1,4 +1,4 @@
-/* The session keyring of a sandbox, where its user has no room for another key. */
+/* The session keyring of a sandbox whose user has reached the key quota. */
 
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
@@ -11,19 +11,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NOBODYS_UID 61300 /* … and the 500 behind it */
+#define UNUSED_UID 61300 /* … and the next 500 */
 #define WAITS_US 50000
-#define ROOMY 5000u /* keys: more than anybody's sandboxes */
+#define QUOTA_TOO_LARGE 5000u /* keys: more than the sandboxes of a user */
 
 static const struct plan_head confined = { .flags = PLAN_PRIVATE_ROOT };
 
-/* Keys until there is no room for one more; gone again a moment after `go` was read. */
+/* Adds keys until the quota is reached, and removes them shortly after `go` was read. */
 static void fill(int filled, int go)
 {
 	char name[16], byte = 0;
 
 	for (unsigned n = 0;; n++) {
-		if (n == ROOMY)
+		if (n == QUOTA_TOO_LARGE)
 			_exit(write(filled, "r", 1) != 1);
 		snprintf(name, sizeof name, "%04u", n); /* no longer than a session keyring's: bytes are counted, too */
 		if (syscall(SYS_add_key, "keyring", name, NULL, 0, KEY_SPEC_PROCESS_KEYRING) < 0)
@@ -36,9 +36,9 @@ static void fill(int filled, int go)
 }
 
 /* As a separate user; the exit status is the result. */
-static void enter_where_it_is_full(void)
+static void enter_with_a_full_quota(void)
 {
-	uid_t uid = (uid_t)(NOBODYS_UID + getpid() % 500);
+	uid_t uid = (uid_t)(UNUSED_UID + getpid() % 500);
 	struct step_context c = { .plan = &confined };
 	int filled[2], go[2];
 	char byte;
@@ -54,7 +54,7 @@ static void enter_where_it_is_full(void)
 	if (read(filled[0], &byte, 1) != 1)
 		_exit(3);
 	if (byte == 'r')
-		_exit(0); /* this machine gives more room than can be filled here */
+		_exit(0); /* the quota of this machine is larger than can be filled here */
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0 || errno != EDQUOT)
 		_exit(4);
 	if (write(go[1], "g", 1) != 1 || step_keyring(&c) < 0)
@@ -63,20 +63,20 @@ static void enter_where_it_is_full(void)
 	_exit(waitpid(filler, &status, 0) == filler && status == 0 ? 0 : 6);
 }
 
-START_TEST(it_waits_for_room)
+START_TEST(a_full_key_quota_is_waited_for)
 {
 	int status;
 	pid_t pid;
 
 	if (geteuid() != 0)
-		return; /* another user's other sandboxes would have to do without */
+		return; /* the quota of this user's other sandboxes would be used up */
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0)
-		enter_where_it_is_full();
+		enter_with_a_full_quota();
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 }
 END_TEST
 
-int main(void) { return SUITE("keyring", it_waits_for_room); }
+int main(void) { return SUITE("keyring", a_full_key_quota_is_waited_for); }

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A tree whose folder `w` is the write root: with Landlock alone, everything else of it can only be read. */
+/* A tree whose directory `w` is the write root: with Landlock alone, the rest of it can only be read. */
 static char top[PATH_MAX];
 
 static char *below(const char *name) { return mem_printf("%s/%s", top, name); }
@@ -91,15 +91,15 @@ static void plan_for(struct buf *b)
 	ck_assert_msg(plan_build(&spec, b, &e) == 0, "%s", e.message);
 }
 
-/* The version of Landlock that the child of confined_at() is confined by. */
-static int abi_in_force;
+/* The Landlock version of the child of confined_at(). */
+static int current_abi;
 
-/* Runs fn in a child in the domain; its exit status. */
+/* Runs fn in a child in the domain and returns its exit status. */
 static int confined_at(int abi, int (*fn)(void))
 {
 	buf_auto struct buf b = BUF_INIT;
 	plan_for(&b);
-	abi_in_force = abi;
+	current_abi = abi;
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -139,7 +139,7 @@ static int renamed(const char *from, const char *to)
 	return rename(a, b) < 0 ? errno : 0;
 }
 
-static int works_in_write_roots(void)
+static int check_write_roots(void)
 {
 	mem_auto char *dir = below("w/dir"), *link = below("w/link"), *fifo = below("w/fifo"), *sub = below("w/sub");
 	if (open_for("w/new", O_CREAT | O_RDWR | O_TRUNC) || open_for("w/old", O_RDWR | O_TRUNC) ||
@@ -150,21 +150,21 @@ static int works_in_write_roots(void)
 	if (renamed("w/new", "w/moved"))
 		return 3;
 	/* Version 1 denies every rename to another directory. */
-	if (abi_in_force >= 2 ? renamed("w/moved", "w/sub/new") || renamed("w/sub/new", "w/moved")
-			      : renamed("w/moved", "w/sub/new") != EXDEV)
+	if (current_abi >= 2 ? renamed("w/moved", "w/sub/new") || renamed("w/sub/new", "w/moved")
+			     : renamed("w/moved", "w/sub/new") != EXDEV)
 		return 5;
 	return unlink(link) < 0 || rmdir(dir) < 0 || rmdir(sub) < 0 ? 4 : 0;
 }
 
-static int shut_elsewhere(void)
+static int check_no_writes_elsewhere(void)
 {
 	mem_auto char *link = below("w/link"), *old = below("r/old"), *dev = below("w/new"), *r = below("r");
 	if (open_for("r/old", O_RDONLY) != 0)
 		return 1;
 	if (open_for("r/old", O_WRONLY) != EACCES || open_for("r/new", O_CREAT | O_WRONLY) != EACCES)
 		return 2;
-	/* truncate(2) is a right of its own since version 3; before it, only the mounts refuse it. */
-	if ((truncate(old, 0) == 0) != (abi_in_force < 3) || unlink(old) == 0 || rmdir(r) == 0)
+	/* truncate(2) is a right of its own since version 3; before it, only the mounts deny it. */
+	if ((truncate(old, 0) == 0) != (current_abi < 3) || unlink(old) == 0 || rmdir(r) == 0)
 		return 3;
 	if (symlink(old, link) < 0 || open_for("w/link", O_WRONLY | O_TRUNC) != EACCES || unlink(link) < 0)
 		return 4;
@@ -177,7 +177,7 @@ static int shut_elsewhere(void)
 	return open_for("absent", O_CREAT | O_WRONLY) == EACCES ? 0 : 7;
 }
 
-static int what_programs_need(void)
+static int check_common_needs(void)
 {
 	char name[] = "/tmp/bailiff-unit-XXXXXX";
 	fd_auto int null = open("/dev/null", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), tmp = mkstemp(name);
@@ -197,27 +197,27 @@ static int what_programs_need(void)
 	return again < 0 ? 5 : 0;
 }
 
-START_TEST(files)
+START_TEST(only_write_roots_can_be_written)
 {
 	make_tree();
 	if (skipped())
 		return;
-	ck_assert_int_eq(confined(shut_elsewhere), 0);
-	ck_assert_int_eq(confined(works_in_write_roots), 0);
-	ck_assert_int_eq(confined(what_programs_need), 0);
+	ck_assert_int_eq(confined(check_no_writes_elsewhere), 0);
+	ck_assert_int_eq(confined(check_write_roots), 0);
+	ck_assert_int_eq(confined(check_common_needs), 0);
 	remove_tree();
 }
 END_TEST
 
-/* Each ABI by itself: an older kernel knows fewer rights and a smaller struct. */
-START_TEST(older_kernels)
+/* An older kernel has fewer rights and a smaller struct. */
+START_TEST(every_supported_abi_confines_writes)
 {
 	make_tree();
 	if (skipped())
 		return;
 	for (int abi = 1; abi <= landlock_abi(); abi++) {
-		ck_assert_int_eq(confined_at(abi, what_programs_need), 0);
-		ck_assert_int_eq(confined_at(abi, shut_elsewhere), 0);
+		ck_assert_int_eq(confined_at(abi, check_common_needs), 0);
+		ck_assert_int_eq(confined_at(abi, check_no_writes_elsewhere), 0);
 	}
 	remove_tree();
 }
@@ -247,7 +247,7 @@ static int signals(void)
 	return kill(pid, SIGKILL) < 0 || waitpid(pid, &status, 0) != pid ? 3 : 0;
 }
 
-START_TEST(scopes)
+START_TEST(abstract_sockets_and_signals_are_scoped)
 {
 	make_tree();
 	if (skipped())
@@ -268,7 +268,7 @@ START_TEST(scopes)
 END_TEST
 
 /* A kernel without the feature must not be reported as having it. */
-START_TEST(abstract_sockets_are_shut_by_either)
+START_TEST(abstract_sockets_are_blocked_by_network_namespace_or_scope)
 {
 	for (int abi = 0; abi < 12; abi++) {
 		ck_assert(landlock_shuts_abstract_sockets(abi, PLAN_NET_NONE));
@@ -278,7 +278,7 @@ START_TEST(abstract_sockets_are_shut_by_either)
 }
 END_TEST
 
-/* A write root that must be there and is not is named. */
+/* A required write root does not exist. */
 START_TEST(failures_name_the_path)
 {
 	make_tree();
@@ -305,6 +305,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("landlock", files, older_kernels, scopes, abstract_sockets_are_shut_by_either,
-		     failures_name_the_path);
+	return SUITE("landlock", only_write_roots_can_be_written, every_supported_abi_confines_writes,
+		     abstract_sockets_and_signals_are_scoped,
+		     abstract_sockets_are_blocked_by_network_namespace_or_scope, failures_name_the_path);
 }

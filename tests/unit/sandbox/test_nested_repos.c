@@ -25,7 +25,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 
 static void tear_down(void) { ck_assert_int_eq(nftw(tree, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0); }
 
-/* With all folders on the way; a name that ends in / is a folder, others are files. */
+/* Creates all parent directories; a name that ends in / is a directory, others are files. */
 static void make(const char *name)
 {
 	char path[PATH_MAX];
@@ -49,20 +49,20 @@ static void link_to(const char *target, const char *name)
 	ck_assert_int_eq(symlink(target, path), 0);
 }
 
-struct told {
+struct found_paths {
 	char text[NESTED_REPOS_FOUND_MAX + 1][PATH_MAX];
 	size_t count;
 };
 
 static void on_found(void *ctx, const char *path)
 {
-	struct told *t = ctx;
+	struct found_paths *t = ctx;
 	ck_assert_uint_lt(t->count, NESTED_REPOS_FOUND_MAX);
 	ck_assert_int_eq(strncmp(path, tree, strlen(tree)), 0);
 	snprintf(t->text[t->count++], PATH_MAX, "%s", path + strlen(tree) + 1);
 }
 
-static bool has(const struct told *t, const char *path)
+static bool has(const struct found_paths *t, const char *path)
 {
 	for (size_t i = 0; i < t->count; i++)
 		if (strcmp(t->text[i], path) == 0)
@@ -70,12 +70,12 @@ static bool has(const struct told *t, const char *path)
 	return false;
 }
 
-START_TEST(what_is_found)
+START_TEST(nested_repositories_are_found)
 {
 	static const char *const made[] = {
 		".git/config",
 		".bailiff/policy.json",
-		".claude/hooks/", /* its own are no news */
+		".claude/hooks/", /* those of the workspace itself are not reported */
 		"a/.git/config",
 		"a/b/.git",
 		"a/b/c/.bailiff/policy.json",
@@ -94,7 +94,7 @@ START_TEST(what_is_found)
 		"a/.git",    "a/b/.git",         "linked/.git",           "a/b/c/.bailiff",
 		"w/.claude", ".git/modules/one", ".git/modules/libs/two", ".git/modules/one/modules/three"
 	};
-	struct told *t = mem_zalloc(1, sizeof *t);
+	struct found_paths *t = mem_zalloc(1, sizeof *t);
 	for (size_t i = 0; i < countof(made); i++)
 		make(made[i]);
 	link_to("/etc", "linked/.git/hooks");
@@ -110,7 +110,7 @@ START_TEST(what_is_found)
 }
 END_TEST
 
-START_TEST(bare_repositories)
+START_TEST(bare_repositories_are_found)
 {
 	static const char *const made[] = {
 		"store/HEAD",   "store/objects/pack/", "store/refs/heads/", "store/hooks/x",
@@ -118,13 +118,13 @@ START_TEST(bare_repositories)
 		"file/objects", "file/refs/x",         "odd/HEAD",          "odd/objects/x/.git/config",
 		"odd/refs/x",   "link/HEAD",           "link/objects/x",    "link/refs/x"
 	};
-	struct told *t = mem_zalloc(1, sizeof *t);
+	struct found_paths *t = mem_zalloc(1, sizeof *t);
 	char path[PATH_MAX];
 	for (size_t i = 0; i < countof(made); i++)
 		make(made[i]);
 	link_to("/etc", "link/hooks");
 	ck_assert_int_eq(nested_repos_find(tree, on_found, t), 0);
-	/* A repository in something that looks like one is found all the same. */
+	/* A repository inside something that only resembles one is found as well. */
 	ck_assert(has(t, "store") && has(t, "odd") && has(t, "odd/objects/x/.git") && has(t, "link"));
 	ck_assert_uint_eq(t->count, 4);
 	snprintf(path, sizeof path, "%s/store", tree);
@@ -138,9 +138,9 @@ START_TEST(bare_repositories)
 }
 END_TEST
 
-START_TEST(submodules_of_a_git_directory_elsewhere)
+START_TEST(submodules_of_an_outside_git_directory_are_found)
 {
-	struct told *t = mem_zalloc(1, sizeof *t);
+	struct found_paths *t = mem_zalloc(1, sizeof *t);
 	char path[PATH_MAX];
 	make("store/HEAD");
 	ck_assert_int_eq(nested_repos_find_modules(tree, on_found, t), 0);
@@ -156,9 +156,9 @@ START_TEST(submodules_of_a_git_directory_elsewhere)
 }
 END_TEST
 
-START_TEST(the_nearest_first_and_not_without_end)
+START_TEST(the_search_finds_the_nearest_first_and_is_bounded)
 {
-	struct told *t = mem_zalloc(1, sizeof *t);
+	struct found_paths *t = mem_zalloc(1, sizeof *t);
 	for (unsigned i = 0; i < 2 * NESTED_REPOS_FOLDERS; i++) {
 		char name[64];
 		snprintf(name, sizeof name, "f%u/deep/.git/config", i);
@@ -169,7 +169,7 @@ START_TEST(the_nearest_first_and_not_without_end)
 	ck_assert_uint_le(t->count, NESTED_REPOS_FOUND_MAX);
 	free(t);
 	t = mem_zalloc(1, sizeof *t);
-	/* In each of them: which are looked into is up to the order in which the file system tells its names. */
+	/* In each of them: which directories are searched depends on the order in which the file system lists names. */
 	for (unsigned i = 0; i < 2 * NESTED_REPOS_FOLDERS; i++) {
 		char name[64];
 		snprintf(name, sizeof name, "f%u/.git/config", i);
@@ -183,7 +183,7 @@ START_TEST(the_nearest_first_and_not_without_end)
 }
 END_TEST
 
-START_TEST(what_is_protected_there)
+START_TEST(protected_paths_of_nested_repositories)
 {
 	static const struct {
 		const char *nested, *relative, *place;
@@ -228,7 +228,7 @@ static void compile(const char *name, const struct profile_change *c, const stru
 		      "%s", e.message);
 }
 
-START_TEST(profiles_protect_it)
+START_TEST(profiles_protect_nested_repositories)
 {
 	static const char *const hidden[] = { "/srv/w/a" };
 	const struct profile_change nothing = { 0 }, hide = { .hide = hidden, .nhide = 1 },
@@ -250,7 +250,7 @@ START_TEST(profiles_protect_it)
 	compile("workspace", &show, &nested, &p);
 	ck_assert_uint_eq(protected_below(&p, "/srv/w/a"), 0);
 	profile_done(&p);
-	/* More than a plan has room for. */
+	/* More than fit into a plan. */
 	for (unsigned i = 0; i < 500; i++) {
 		char path[64];
 		int n = snprintf(path, sizeof path, "/srv/w/folder%u/.git", i);
@@ -266,9 +266,11 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "disk", set_up, tear_down, 30,
-		  SUITE_TESTS(what_is_found, bare_repositories, submodules_of_a_git_directory_elsewhere,
-			      the_nearest_first_and_not_without_end) },
-		{ "texts", NULL, NULL, 10, SUITE_TESTS(what_is_protected_there, profiles_protect_it) },
+		  SUITE_TESTS(nested_repositories_are_found, bare_repositories_are_found,
+			      submodules_of_an_outside_git_directory_are_found,
+			      the_search_finds_the_nearest_first_and_is_bounded) },
+		{ "texts", NULL, NULL, 10,
+		  SUITE_TESTS(protected_paths_of_nested_repositories, profiles_protect_nested_repositories) },
 	};
 	return suite_run_cases("nested", cases, countof(cases));
 }

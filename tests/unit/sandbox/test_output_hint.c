@@ -20,14 +20,14 @@ static void on_hint(void *ctx, const struct output_hint *h)
 
 static size_t scan(const char *text)
 {
-	mem_auto char *exact = mem_dup(text, strlen(text)); /* without a NUL behind it */
+	mem_auto char *exact = mem_dup(text, strlen(text)); /* not NUL-terminated */
 
 	count = 0;
 	output_hints(exact, strlen(text), on_hint, NULL);
 	return count;
 }
 
-START_TEST(paths_of_common_programs)
+START_TEST(paths_are_found_in_messages_of_common_programs)
 {
 	static const struct {
 		const char *line, *operation, *path;
@@ -68,7 +68,7 @@ START_TEST(paths_of_common_programs)
 }
 END_TEST
 
-START_TEST(an_error_on_a_line_of_its_own)
+START_TEST(an_error_on_its_own_line_applies_to_the_path_before)
 {
 	ck_assert_uint_eq(scan("error: failed to create directory `/opt/cargo/registry`\n\nCaused by:\n  Read-only "
 			       "file system (os error 30)\n"),
@@ -78,7 +78,7 @@ START_TEST(an_error_on_a_line_of_its_own)
 }
 END_TEST
 
-START_TEST(hosts_and_addresses)
+START_TEST(hosts_and_addresses_are_found)
 {
 	static const struct {
 		const char *line, *operation, *host, *address;
@@ -119,7 +119,7 @@ START_TEST(hosts_and_addresses)
 }
 END_TEST
 
-START_TEST(servers_on_this_machine)
+START_TEST(servers_on_this_machine_are_found)
 {
 	static const struct {
 		const char *line, *host;
@@ -151,7 +151,7 @@ START_TEST(servers_on_this_machine)
 }
 END_TEST
 
-START_TEST(git_directories)
+START_TEST(git_directories_are_found)
 {
 	ck_assert_uint_eq(scan("fatal: not a git repository: /m/.git/worktrees/x\n"), 1);
 	ck_assert_str_eq(found[0].paths[0], "/m/.git/worktrees/x");
@@ -159,7 +159,7 @@ START_TEST(git_directories)
 }
 END_TEST
 
-START_TEST(privileges)
+START_TEST(missing_privileges_are_found)
 {
 	ck_assert_uint_eq(scan("unshare: unshare failed: Operation not permitted"), 1);
 	ck_assert_str_eq(found[0].kind, "syscall");
@@ -169,7 +169,7 @@ START_TEST(privileges)
 }
 END_TEST
 
-START_TEST(terminals)
+START_TEST(terminal_sequences_are_ignored)
 {
 	ck_assert_uint_eq(scan("\033]0;title\a\033[1;31mtouch:\033[0m cannot touch '\033[4m/etc/x\033[m': Read-only "
 			       "file system\r\n$ "),
@@ -181,7 +181,7 @@ START_TEST(terminals)
 }
 END_TEST
 
-START_TEST(output_that_says_nothing)
+START_TEST(other_output_gives_no_hint)
 {
 	static const char *const texts[] = {
 		"",
@@ -200,6 +200,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("output_hint", paths_of_common_programs, an_error_on_a_line_of_its_own, hosts_and_addresses,
-		     servers_on_this_machine, git_directories, privileges, terminals, output_that_says_nothing);
+	return SUITE("output_hint", paths_are_found_in_messages_of_common_programs,
+		     an_error_on_its_own_line_applies_to_the_path_before, hosts_and_addresses_are_found,
+		     servers_on_this_machine_are_found, git_directories_are_found, missing_privileges_are_found,
+		     terminal_sequences_are_ignored, other_output_gives_no_hint);
 }

@@ -33,7 +33,7 @@ static void build(struct buf *b)
 	ck_assert_msg(plan_build(&s, b, &e) == 0, "%s", e.message);
 }
 
-START_TEST(round_trip)
+START_TEST(a_plan_is_built_and_read_back)
 {
 	buf_auto struct buf b = BUF_INIT;
 	build(&b);
@@ -51,8 +51,8 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* The same request gives the same bytes: the plan's hash is written down. */
-START_TEST(deterministic)
+/* Because the plan's hash is recorded. */
+START_TEST(the_same_request_gives_the_same_bytes)
 {
 	buf_auto struct buf a = BUF_INIT, b = BUF_INIT;
 	build(&a);
@@ -91,7 +91,7 @@ START_TEST(a_terminal_has_a_size_and_no_pipes)
 }
 END_TEST
 
-START_TEST(bad_specs_name_the_field)
+START_TEST(errors_name_the_field)
 {
 	static const char *const nothing[] = { "" }, *const nameless[] = { "=x" }, *const none[] = { "x" };
 	struct {
@@ -121,7 +121,7 @@ START_TEST(bad_specs_name_the_field)
 }
 END_TEST
 
-START_TEST(too_large)
+START_TEST(a_plan_that_is_too_large_is_rejected)
 {
 	mem_auto char *big = mem_alloc(PLAN_MAX + 1);
 	memset(big, 'x', PLAN_MAX);
@@ -137,8 +137,8 @@ START_TEST(too_large)
 }
 END_TEST
 
-/* Every byte of the head and the tables in turn: refused, or still safe to read. */
-START_TEST(damage_is_seen)
+/* With any byte of the head and the tables changed, a plan is rejected or still safe to read. */
+START_TEST(damaged_plans_are_rejected_or_safe)
 {
 	buf_auto struct buf b = BUF_INIT;
 	build(&b);
@@ -161,7 +161,7 @@ START_TEST(damage_is_seen)
 }
 END_TEST
 
-START_TEST(limits_are_in_range)
+START_TEST(limits_out_of_range_are_rejected)
 {
 	static const struct {
 		enum plan_limit limit;
@@ -201,12 +201,12 @@ START_TEST(limits_are_scaled)
 }
 END_TEST
 
-START_TEST(keys)
+START_TEST(keys_are_checked)
 {
 	struct plan_key k = { .id = "proc_01ABC-x" };
 	ck_assert(plan_key_valid(&k));
 	k.id[PLAN_KEY_MAX - 1] = 'x';
-	ck_assert(!plan_key_valid(&k)); /* something behind the end */
+	ck_assert(!plan_key_valid(&k)); /* bytes after the end */
 	ck_assert(!plan_key_valid(&(struct plan_key){ .id = "" }));
 	ck_assert(!plan_key_valid(&(struct plan_key){ .id = "../x" }));
 	ck_assert(!plan_key_valid(&(struct plan_key){ .id = "a b" }));
@@ -225,7 +225,7 @@ START_TEST(steps_have_names)
 }
 END_TEST
 
-START_TEST(a_mounts_path_is_absolute_and_clean)
+START_TEST(mount_paths_must_be_absolute_and_clean)
 {
 	static const struct {
 		const char *path;
@@ -255,7 +255,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("sandbox", round_trip, deterministic, a_terminal_has_a_size_and_no_pipes, bad_specs_name_the_field,
-		     too_large, damage_is_seen, limits_are_in_range, limits_are_scaled, keys, steps_have_names,
-		     a_mounts_path_is_absolute_and_clean);
+	return SUITE("sandbox", a_plan_is_built_and_read_back, the_same_request_gives_the_same_bytes,
+		     a_terminal_has_a_size_and_no_pipes, errors_name_the_field, a_plan_that_is_too_large_is_rejected,
+		     damaged_plans_are_rejected_or_safe, limits_out_of_range_are_rejected, limits_are_scaled,
+		     keys_are_checked, steps_have_names, mount_paths_must_be_absolute_and_clean);
 }

@@ -44,7 +44,7 @@ static size_t place_of(const struct profile *p, const char *path)
 	return i;
 }
 
-/* "" = nothing is said about this path */
+/* "": the profile has no entry for this path */
 static const char *kind_of(const struct profile *p, const char *path)
 {
 	size_t i = place_of(p, path);
@@ -64,7 +64,7 @@ static void change(struct profile *p, struct profile_change c, bool may_widen, i
 	.what = (const char *const[]){ __VA_ARGS__ }, \
 	.n##what = sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)
 
-START_TEST(the_workspace_profile)
+START_TEST(the_workspace_profile_compiles_to_its_entries)
 {
 	struct profile p;
 
@@ -86,7 +86,7 @@ START_TEST(the_workspace_profile)
 	ck_assert_str_eq(kind_of(&p, "/home/ann/state"), "hide");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/state/store"), "");
 	ck_assert_uint_eq(p.entry[place_of(&p, "/home/ann/.cargo")].flags, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED);
-	/* A folder before what lies on it. */
+	/* A directory comes before its contents. */
 	ck_assert_uint_eq(place_of(&p, "/"), 0);
 	ck_assert_uint_lt(place_of(&p, "/home"), place_of(&p, "/home/ann"));
 	ck_assert_uint_lt(place_of(&p, "/home/ann"), place_of(&p, "/home/ann/proj"));
@@ -95,7 +95,7 @@ START_TEST(the_workspace_profile)
 }
 END_TEST
 
-START_TEST(the_other_profiles)
+START_TEST(the_other_profiles_compile_to_their_entries)
 {
 	struct profile p;
 
@@ -139,7 +139,7 @@ START_TEST(the_other_profiles)
 }
 END_TEST
 
-START_TEST(places_without_a_home_or_workspace)
+START_TEST(without_home_and_workspace_nothing_is_writable)
 {
 	const struct profile_paths bare = { .cwd = "/tmp", .home = "/", .workspace = "" };
 	struct profile p;
@@ -153,7 +153,7 @@ START_TEST(places_without_a_home_or_workspace)
 }
 END_TEST
 
-START_TEST(the_home_of_root)
+START_TEST(the_home_of_root_is_empty)
 {
 	const struct profile_paths root = { .cwd = "/srv/x", .home = "/root", .workspace = "/srv/x" };
 	struct profile p;
@@ -166,8 +166,8 @@ START_TEST(the_home_of_root)
 }
 END_TEST
 
-/* A home of bailiff's that holds the workspace is shown as far as it is the workspace; what is secret in it is not. */
-START_TEST(a_workspace_inside_a_secret_folder)
+/* A bailiff home that contains the workspace is visible as far as the workspace; its secrets are hidden. */
+START_TEST(a_workspace_inside_a_private_directory_hides_the_secrets)
 {
 	const struct profile_paths inside = {
 		.cwd = "/home/ann/state/tree",
@@ -218,7 +218,7 @@ START_TEST(a_workspace_inside_a_secret_folder)
 
 	make("workspace", &whole, &p);
 	compile(&p, &whole);
-	/* What does not exist must not be made there either: so nothing is. */
+	/* Missing secrets must not be created there either, so nothing is writable. */
 	ck_assert_str_eq(kind_of(&p, "/home/ann/state"), "read");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/state/control.sock"), "hide");
 	ck_assert_uint_ne(p.entry[place_of(&p, "/home/ann/state/control.sock")].flags & PLAN_MOUNT_OPTIONAL, 0);
@@ -240,7 +240,7 @@ START_TEST(a_workspace_inside_a_secret_folder)
 }
 END_TEST
 
-START_TEST(less_is_always_fine)
+START_TEST(a_profile_can_always_be_narrowed)
 {
 	struct profile p;
 
@@ -259,13 +259,13 @@ START_TEST(less_is_always_fine)
 	ck_assert_str_eq(kind_of(&p, "/srv"), "hide");
 	ck_assert_uint_eq(p.limits.value[PLAN_LIMIT_PIDS], 64);
 	ck_assert(p.cow);
-	/* Limits that were asked for are not left out where they cannot be had. */
+	/* Requested limits are required: they are not skipped where they are unavailable. */
 	ck_assert(p.require & PLAN_LAYER_CGROUP);
 	profile_done(&p);
 }
 END_TEST
 
-START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
+START_TEST(a_write_root_that_becomes_read_only_can_keep_writable_parts)
 {
 	static const char *const refused[] = {
 		"/home/ann/proj/.git/hooks",
@@ -308,7 +308,7 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out/deep"), "read");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out/deep/er"), "write");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/two"), "read");
-	/* Git's own folder, whose insides are protected under shorter names. */
+	/* The git directory, whose contents are protected under shorter names. */
 	make("workspace", &ann, &p);
 	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/.git") }, false,
 	       0);
@@ -316,7 +316,7 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git"), "write");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "protect");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/config"), "protect");
-	/* In bailiff's own folder nothing is, though someone works there. */
+	/* In bailiff's own directory nothing is writable, even if it is the working directory. */
 	struct profile_paths inside = ann;
 	struct err e = ERR_INIT;
 	inside.cwd = inside.workspace = "/home/ann/state";
@@ -336,7 +336,7 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 }
 END_TEST
 
-START_TEST(more_needs_an_operator)
+START_TEST(only_operators_can_widen_a_profile)
 {
 	const struct profile_change wider[] = {
 		{ LIST(write, "/srv/data") },
@@ -359,7 +359,7 @@ START_TEST(more_needs_an_operator)
 }
 END_TEST
 
-START_TEST(a_wider_root_is_protected_too)
+START_TEST(additional_write_roots_are_protected_too)
 {
 	struct profile p;
 
@@ -378,7 +378,7 @@ START_TEST(a_wider_root_is_protected_too)
 }
 END_TEST
 
-START_TEST(what_nobody_may_ask_for)
+START_TEST(invalid_changes_are_rejected)
 {
 	struct profile p;
 
@@ -389,7 +389,7 @@ START_TEST(what_nobody_may_ask_for)
 	change(&p, (struct profile_change){ LIST(write, "/proc/sys") }, true, ERR_INVALID);
 	change(&p, (struct profile_change){ LIST(hide, "/home/ann/proj") }, true, ERR_INVALID);
 	change(&p, (struct profile_change){ .network = "lan" }, true, ERR_INVALID);
-	change(&p, (struct profile_change){ .network = "allow" }, true, ERR_INVALID); /* whom? */
+	change(&p, (struct profile_change){ .network = "allow" }, true, ERR_INVALID); /* without hosts */
 	change(&p, (struct profile_change){ LIST(hosts, "http://example.com/") }, true, ERR_INVALID);
 	change(&p, (struct profile_change){ .network = "none", LIST(hosts, "example.com") }, true, ERR_INVALID);
 	profile_done(&p);
@@ -401,7 +401,7 @@ START_TEST(what_nobody_may_ask_for)
 }
 END_TEST
 
-START_TEST(hosts_are_widened_by_operators_only)
+START_TEST(only_operators_can_add_hosts)
 {
 	struct profile p;
 
@@ -418,18 +418,18 @@ START_TEST(hosts_are_widened_by_operators_only)
 	change(&p, (struct profile_change){ .network = "none" }, false, 0);
 	ck_assert_uint_eq(p.network, PLAN_NET_NONE);
 	profile_done(&p);
-	/* Less than everything is less, whatever it is. */
+	/* Any list of hosts is narrower than the whole network. */
 	make("workspace", &ann, &p);
 	p.network = PLAN_NET_HOST;
 	change(&p, (struct profile_change){ LIST(hosts, "example.com") }, false,
-	       ERR_INVALID); /* it would mean nothing */
+	       ERR_INVALID); /* it would have no effect */
 	change(&p, (struct profile_change){ .network = "allow", LIST(hosts, "example.com") }, false, 0);
 	ck_assert_uint_eq(p.network, PLAN_NET_ALLOW);
 	profile_done(&p);
 }
 END_TEST
 
-START_TEST(too_many_paths_are_refused)
+START_TEST(too_many_paths_are_rejected)
 {
 	struct profile p = { 0 };
 	struct err e = ERR_INIT;
@@ -445,7 +445,7 @@ START_TEST(too_many_paths_are_refused)
 }
 END_TEST
 
-START_TEST(words_go_both_ways)
+START_TEST(names_of_layers_networks_and_profiles_are_found)
 {
 	for (unsigned i = 0; profile_layer_name(i); i++)
 		ck_assert_uint_eq(profile_layer(profile_layer_name(i)), 1u << i);
@@ -463,9 +463,11 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("profile", the_workspace_profile, the_other_profiles, places_without_a_home_or_workspace,
-		     the_home_of_root, a_workspace_inside_a_secret_folder, less_is_always_fine,
-		     what_is_kept_of_a_folder_that_is_taken_away, more_needs_an_operator, a_wider_root_is_protected_too,
-		     what_nobody_may_ask_for, hosts_are_widened_by_operators_only, too_many_paths_are_refused,
-		     words_go_both_ways);
+	return SUITE("profile", the_workspace_profile_compiles_to_its_entries,
+		     the_other_profiles_compile_to_their_entries, without_home_and_workspace_nothing_is_writable,
+		     the_home_of_root_is_empty, a_workspace_inside_a_private_directory_hides_the_secrets,
+		     a_profile_can_always_be_narrowed, a_write_root_that_becomes_read_only_can_keep_writable_parts,
+		     only_operators_can_widen_a_profile, additional_write_roots_are_protected_too,
+		     invalid_changes_are_rejected, only_operators_can_add_hosts, too_many_paths_are_rejected,
+		     names_of_layers_networks_and_profiles_are_found);
 }

@@ -7,7 +7,7 @@
 static unsigned char packet[RESOLVER_PACKET_MAX];
 static char name[RESOLVER_NAME_MAX];
 
-/* A query for dotted labels, with an additional record behind it as EDNS has it. */
+/* Builds a query for dotted labels, followed by an additional record as in EDNS. */
 static size_t query(const char *dotted)
 {
 	size_t at = 12;
@@ -28,7 +28,7 @@ static size_t query(const char *dotted)
 	return at + 5 + 11;
 }
 
-START_TEST(a_query_is_refused_by_name)
+START_TEST(a_query_is_refused_and_its_name_reported)
 {
 	size_t n = query("Registry.Example.test"), answer = refusing_resolver_reply(packet, n, name);
 
@@ -38,7 +38,7 @@ START_TEST(a_query_is_refused_by_name)
 }
 END_TEST
 
-START_TEST(what_is_no_host_name_is_not_repeated)
+START_TEST(invalid_host_names_are_not_reported)
 {
 	static const char *const odd[] = { "a b.test", "x\033[31m.test", "a.\xc3\xa9.test", "", "/etc/passwd" };
 
@@ -55,7 +55,7 @@ START_TEST(what_is_no_host_name_is_not_repeated)
 }
 END_TEST
 
-START_TEST(what_is_no_query_gets_no_answer)
+START_TEST(invalid_queries_get_no_reply)
 {
 	size_t n = query("a.test");
 
@@ -64,7 +64,7 @@ START_TEST(what_is_no_query_gets_no_answer)
 		ck_assert_uint_eq(refusing_resolver_reply(packet, cut, name), 0);
 	}
 	query("a.test");
-	packet[2] |= 0x80; /* an answer: two resolvers would talk for ever */
+	packet[2] |= 0x80; /* a response: two resolvers would reply to each other for ever */
 	ck_assert_uint_eq(refusing_resolver_reply(packet, n, name), 0);
 	query("a.test");
 	packet[5] = 2;
@@ -75,7 +75,7 @@ START_TEST(what_is_no_query_gets_no_answer)
 }
 END_TEST
 
-START_TEST(noise)
+START_TEST(random_packets_are_handled_safely)
 {
 	srand(1);
 	for (int i = 0; i < 200000; i++) {
@@ -91,6 +91,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("lookup", a_query_is_refused_by_name, what_is_no_host_name_is_not_repeated,
-		     what_is_no_query_gets_no_answer, noise);
+	return SUITE("lookup", a_query_is_refused_and_its_name_reported, invalid_host_names_are_not_reported,
+		     invalid_queries_get_no_reply, random_packets_are_handled_safely);
 }

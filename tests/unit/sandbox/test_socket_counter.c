@@ -1,4 +1,4 @@
-/* The count of sockets on the machine's own v2 tree. Needs root and a tree that can be written. */
+/* The count of sockets in the machine's v2 tree. Requires root and a writable tree. */
 
 #include "sandbox/socket_counter.h"
 
@@ -25,7 +25,7 @@ static bool open_tree(struct cgroup_tree *t)
 	return cgroup_tree_open(t, at.top, tag, NULL) == 0;
 }
 
-/* In a process that is cloned into a cgroup of the tree: whether `fn` succeeds. */
+/* Whether `fn` succeeds in a process that is cloned into a cgroup of the tree. */
 static bool inside(struct cgroup_tree *t, bool (*fn)(const volatile uint64_t *count), const volatile uint64_t *count)
 {
 	static unsigned serial;

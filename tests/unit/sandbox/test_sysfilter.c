@@ -36,7 +36,7 @@ static void build_for(struct sysfilter *f, uint32_t arch)
 	ck_assert_msg(sysfilter_build_for(f, arch, &e) == 0, "%s", e.message);
 }
 
-/* ---- the programs, interpreted here, so that other architectures can be checked too ---- */
+/* ---- the programs, interpreted here so that other architectures can be checked too ---- */
 
 static uint32_t run_program(const struct sysfilter_program *p, const struct seccomp_data *d, unsigned *steps)
 {
@@ -66,7 +66,7 @@ struct verdict {
 	unsigned steps;
 };
 
-static struct verdict ask(const struct sysfilter *f, uint32_t arch, uint32_t nr, const uint64_t *args)
+static struct verdict evaluate(const struct sysfilter *f, uint32_t arch, uint32_t nr, const uint64_t *args)
 {
 	struct seccomp_data d = { .nr = (int)nr, .arch = arch };
 	struct verdict v = { 0 };
@@ -74,7 +74,7 @@ static struct verdict ask(const struct sysfilter *f, uint32_t arch, uint32_t nr,
 		memcpy(d.args, args, sizeof d.args);
 	v.denied = run_program(&f->denied, &d, &v.steps);
 	v.absent = run_program(&f->absent, &d, &v.steps);
-	/* The one that stands for both says what the stricter of them does. */
+	/* The combined program gives the result of the stricter one. */
 	unsigned unused = 0;
 	uint32_t whole = run_program(&f->whole, &d, &unused);
 	bool passes = v.denied == SECCOMP_RET_ALLOW && v.absent == SECCOMP_RET_ALLOW;
@@ -90,7 +90,7 @@ static void expect(const struct sysfilter *f, uint32_t arch, const char *name, c
 	int nr = sysfilter_number(arch, name);
 	if (nr < 0)
 		return;
-	struct verdict v = ask(f, arch, (uint32_t)nr, args);
+	struct verdict v = evaluate(f, arch, (uint32_t)nr, args);
 	ck_assert_msg(v.denied == denied && v.absent == absent, "%s on %#x: %#x %#x", name, arch, v.denied, v.absent);
 }
 
@@ -125,7 +125,7 @@ static void note_name(const struct sysfilter_set_info *set, const char *name, vo
 	n->seen[n->count++] = mem_strdup(name);
 }
 
-START_TEST(every_name_is_known_and_in_one_set)
+START_TEST(every_name_is_valid_and_in_one_set)
 {
 	struct names n = { .count = 0 };
 	each_name(note_name, &n);
@@ -164,7 +164,7 @@ static void check_name(const struct sysfilter_set_info *set, const char *name, v
 	       set->action == SYSFILTER_ABSENT ? REFUSED(ENOSYS) : SECCOMP_RET_ALLOW);
 }
 
-START_TEST(programs_say_what_the_table_says)
+START_TEST(programs_match_the_table)
 {
 	for (size_t a = 0; a < countof(archs); a++) {
 		struct one_arch o = { .arch = archs[a] };
@@ -172,7 +172,7 @@ START_TEST(programs_say_what_the_table_says)
 		each_name(check_name, &o);
 		unsigned most = 0;
 		for (uint32_t nr = 0; nr < SYSFILTER_NUMBERS; nr++) {
-			struct verdict v = ask(&o.f, archs[a], nr, NULL);
+			struct verdict v = evaluate(&o.f, archs[a], nr, NULL);
 			most = v.steps > most ? v.steps : most;
 			mem_auto char *name = seccomp_syscall_resolve_num_arch(archs[a], (int)nr);
 			if (!name && nr > 470)
@@ -185,7 +185,7 @@ START_TEST(programs_say_what_the_table_says)
 }
 END_TEST
 
-START_TEST(foreign_architectures_and_numbers)
+START_TEST(foreign_architectures_are_killed_and_foreign_numbers_denied)
 {
 	for (size_t a = 0; a < countof(archs); a++) {
 		struct sysfilter f;
@@ -193,21 +193,21 @@ START_TEST(foreign_architectures_and_numbers)
 		build_for(&f, archs[a]);
 		for (size_t i = 0; i < countof(foreign); i++) {
 			for (uint32_t nr = 0; nr < SYSFILTER_NUMBERS; nr++)
-				ck_assert_uint_eq(ask(&f, foreign[i], nr, NULL).denied, SECCOMP_RET_KILL_PROCESS);
+				ck_assert_uint_eq(evaluate(&f, foreign[i], nr, NULL).denied, SECCOMP_RET_KILL_PROCESS);
 		}
-		/* x32 has its own bit. Number −1 is what a tracer leaves of a call that is not to happen. */
+		/* x32 has its own bit. A tracer sets number −1 to cancel a call. */
 		for (uint32_t nr = 0; nr < 1024; nr++)
-			ck_assert_uint_eq(ask(&f, archs[a], nr | 0x40000000, NULL).absent, REFUSED(ENOSYS));
-		ck_assert_uint_eq(ask(&f, archs[a], 0x80000000, NULL).absent, REFUSED(ENOSYS));
-		ck_assert_uint_eq(ask(&f, archs[a], 0xfffffffe, NULL).absent, REFUSED(ENOSYS));
-		struct verdict v = ask(&f, archs[a], 0xffffffff, NULL);
+			ck_assert_uint_eq(evaluate(&f, archs[a], nr | 0x40000000, NULL).absent, REFUSED(ENOSYS));
+		ck_assert_uint_eq(evaluate(&f, archs[a], 0x80000000, NULL).absent, REFUSED(ENOSYS));
+		ck_assert_uint_eq(evaluate(&f, archs[a], 0xfffffffe, NULL).absent, REFUSED(ENOSYS));
+		struct verdict v = evaluate(&f, archs[a], 0xffffffff, NULL);
 		ck_assert(v.denied == SECCOMP_RET_ALLOW && v.absent == SECCOMP_RET_ALLOW);
 		sysfilter_done(&f);
 	}
 }
 END_TEST
 
-/* Only the lower half of an argument counts, because the kernel looks at no more. */
+/* Only the lower half of an argument is compared, because the kernel uses no more. */
 #define HIGH (UINT64_C(0xdead) << 32)
 
 static const struct {
@@ -295,7 +295,7 @@ static const struct {
 	{ "process_vm_readv", { 0 }, 0, 0 },
 };
 
-START_TEST(arguments_are_looked_at)
+START_TEST(arguments_are_checked)
 {
 	for (size_t a = 0; a < countof(archs); a++) {
 		struct sysfilter f;
@@ -304,7 +304,7 @@ START_TEST(arguments_are_looked_at)
 			int nr = sysfilter_number(archs[a], rows[i].name);
 			if (nr < 0)
 				continue;
-			struct verdict v = ask(&f, archs[a], (uint32_t)nr, rows[i].args);
+			struct verdict v = evaluate(&f, archs[a], (uint32_t)nr, rows[i].args);
 			uint32_t denied = rows[i].denied ? REFUSED((uint32_t)rows[i].denied) : SECCOMP_RET_ALLOW;
 			uint32_t absent = rows[i].absent ? REFUSED((uint32_t)rows[i].absent) : SECCOMP_RET_ALLOW;
 			ck_assert_msg(v.denied == denied && v.absent == absent, "row %zu, %s: %#x %#x", i, rows[i].name,
@@ -316,7 +316,7 @@ START_TEST(arguments_are_looked_at)
 END_TEST
 
 /* If both filters deny, the kernel uses the newer one's errno and log flag: a violation would go unreported. */
-START_TEST(no_call_is_refused_by_both)
+START_TEST(no_call_is_denied_by_both_filters)
 {
 	unsigned seed = 7;
 	for (size_t a = 0; a < countof(archs); a++) {
@@ -327,7 +327,7 @@ START_TEST(no_call_is_refused_by_both)
 				uint64_t args[6];
 				for (size_t i = 0; i < 6; i++)
 					args[i] = (uint64_t)rand_r(&seed) >> (rand_r(&seed) % 31);
-				struct verdict v = ask(&f, archs[a], nr, args);
+				struct verdict v = evaluate(&f, archs[a], nr, args);
 				ck_assert_msg(v.denied == SECCOMP_RET_ALLOW || v.absent == SECCOMP_RET_ALLOW, "call %u",
 					      nr);
 			}
@@ -348,7 +348,7 @@ static void confine(void)
 		_exit(99);
 }
 
-/* Runs fn in a child with the filters; its exit status, 128 + n after a signal. */
+/* Runs fn in a child with the filters; returns its exit status, 128 + n after a signal. */
 static int confined(int (*fn)(void))
 {
 	fflush(NULL);
@@ -362,8 +362,8 @@ static int confined(int (*fn)(void))
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* The kernel's answers to all the refused rows are the errno that was meant, and so are those to whole sets. */
-static int refused_rows(void)
+/* The kernel denies each row and each set with the intended errno. */
+static int check_denied_rows(void)
 {
 	int bad = 0;
 	for (size_t i = 0; i < countof(rows); i++) {
@@ -394,7 +394,7 @@ static void try_set(const struct sysfilter_set_info *set, const char *name, void
 	}
 }
 
-static int refused_sets(void)
+static int check_denied_sets(void)
 {
 	int bad = 0;
 	each_name(try_set, &bad);
@@ -402,10 +402,10 @@ static int refused_sets(void)
 	return bad;
 }
 
-START_TEST(kernel_refuses)
+START_TEST(the_kernel_denies_with_the_intended_errno)
 {
-	ck_assert_int_eq(confined(refused_rows), 0);
-	ck_assert_int_eq(confined(refused_sets), 0);
+	ck_assert_int_eq(confined(check_denied_rows), 0);
+	ck_assert_int_eq(confined(check_denied_sets), 0);
 }
 END_TEST
 
@@ -415,7 +415,7 @@ static void *thread_main(void *arg)
 	return arg;
 }
 
-/* The C library asks for clone3 first. */
+/* The C library tries clone3 first. */
 static int threads(void)
 {
 	for (int i = 0; i < 20; i++) {
@@ -465,14 +465,14 @@ static int debugger(void)
 	return waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 17 ? 0 : 2;
 }
 
-/* More filters may only take away; a second of ours is one. */
+/* Additional filters can only deny more; here the same filters a second time. */
 static int nested(void)
 {
 	confine();
 	return syscall(SYS_chroot, "/") < 0 && errno == EPERM ? 0 : 1;
 }
 
-START_TEST(kernel_permits)
+START_TEST(the_kernel_permits_ordinary_programs)
 {
 	ck_assert_int_eq(confined(threads), 0);
 	ck_assert_int_eq(confined(ordinary), 0);
@@ -496,7 +496,7 @@ static int x32(void)
 	return r == -ENOSYS ? 0 : 1;
 }
 
-START_TEST(other_doors)
+START_TEST(other_system_call_entries_are_blocked)
 {
 	int r = confined(int80); /* a kernel without 32-bit support raises SIGSEGV instead */
 	ck_assert_msg(r == 128 + SIGSYS || r == 128 + SIGSEGV, "int 0x80: %d", r);
@@ -522,8 +522,8 @@ static double call_ns(long nr, long a, long b)
 	return (double)(now_ns() - t) / CALLS;
 }
 
-/* Printed, not judged: machines differ. */
-START_TEST(costs)
+/* Printed, not checked: machines differ. */
+START_TEST(costs_are_printed)
 {
 	struct sysfilter f;
 	struct err e = ERR_INIT;
@@ -574,11 +574,12 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("sysfilter", every_name_is_known_and_in_one_set, programs_say_what_the_table_says,
-		     foreign_architectures_and_numbers, arguments_are_looked_at, no_call_is_refused_by_both,
-		     kernel_refuses, kernel_permits,
+	return SUITE("sysfilter", every_name_is_valid_and_in_one_set, programs_match_the_table,
+		     foreign_architectures_are_killed_and_foreign_numbers_denied, arguments_are_checked,
+		     no_call_is_denied_by_both_filters, the_kernel_denies_with_the_intended_errno,
+		     the_kernel_permits_ordinary_programs,
 #ifdef __x86_64__
-		     other_doors,
+		     other_system_call_entries_are_blocked,
 #endif
-		     costs);
+		     costs_are_printed);
 }

@@ -68,7 +68,7 @@ START_TEST(a_v2_leaf_is_read)
 }
 END_TEST
 
-START_TEST(v1_leaves_add_what_they_count)
+START_TEST(counts_of_v1_leaves_are_combined)
 {
 	struct tree_files f;
 	struct tree_count c;
@@ -85,7 +85,7 @@ START_TEST(v1_leaves_add_what_they_count)
 	tree_files_read(&f, &c);
 	tree_files_close(&f);
 	ck_assert_uint_eq(c.known,
-			  TREE_COUNT_MEMORY | TREE_COUNT_IO | TREE_COUNT_THROTTLE); /* its cpu.stat has no times */
+			  TREE_COUNT_MEMORY | TREE_COUNT_IO | TREE_COUNT_THROTTLE); /* cpu.stat of v1 has no times */
 	ck_assert_uint_eq(c.throttled_us, 5000);
 	ck_assert_uint_eq(c.memory_peak, 8192);
 	ck_assert_uint_eq(c.oom_kills, 2);
@@ -96,7 +96,7 @@ START_TEST(v1_leaves_add_what_they_count)
 }
 END_TEST
 
-START_TEST(nothing_is_known_without_a_cgroup)
+START_TEST(without_a_cgroup_no_counts_are_known)
 {
 	struct tree_files f;
 	struct tree_count c;
@@ -110,5 +110,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("tree_files", a_v2_leaf_is_read, v1_leaves_add_what_they_count, nothing_is_known_without_a_cgroup);
+	return SUITE("tree_files", a_v2_leaf_is_read, counts_of_v1_leaves_are_combined,
+		     without_a_cgroup_no_counts_are_known);
 }

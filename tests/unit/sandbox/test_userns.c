@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-START_TEST(each_cause_is_found_again_by_its_path_and_fits_into_a_message)
+START_TEST(each_cause_is_found_by_its_path_and_fits_into_a_message)
 {
 	for (int i = USERNS_WORKS + 1; i < USERNS_CAUSES; i++) {
 		const struct userns_text *t = userns_text((enum userns_cause)i);
@@ -18,7 +18,7 @@ START_TEST(each_cause_is_found_again_by_its_path_and_fits_into_a_message)
 }
 END_TEST
 
-START_TEST(an_ordinary_path_is_no_cause)
+START_TEST(an_ordinary_path_is_not_a_cause)
 {
 	static const char *const paths[] = { "", "/", "/srv/userns:proc", "userns:", "userns:unknown" };
 	for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
@@ -26,7 +26,7 @@ START_TEST(an_ordinary_path_is_no_cause)
 }
 END_TEST
 
-START_TEST(a_stage_that_fails_has_a_cause)
+START_TEST(every_failed_stage_has_a_cause)
 {
 	ck_assert_int_eq(userns_classify(USERNS_STAGE_CLONE, ENOSPC), USERNS_COUNT);
 	ck_assert_int_eq(userns_classify(USERNS_STAGE_PROC, EPERM), USERNS_PROC);
@@ -37,7 +37,7 @@ START_TEST(a_stage_that_fails_has_a_cause)
 }
 END_TEST
 
-START_TEST(trying_says_why_or_works)
+START_TEST(a_failed_try_has_an_error)
 {
 	int error = 0;
 	enum userns_cause cause = userns_try(&error);
@@ -47,6 +47,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("userns", each_cause_is_found_again_by_its_path_and_fits_into_a_message,
-		     an_ordinary_path_is_no_cause, a_stage_that_fails_has_a_cause, trying_says_why_or_works);
+	return SUITE("userns", each_cause_is_found_by_its_path_and_fits_into_a_message, an_ordinary_path_is_not_a_cause,
+		     every_failed_stage_has_a_cause, a_failed_try_has_an_error);
 }

@@ -36,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static enum violation_step put(unsigned ty
 	va_start(ap, fmt);
 	n += vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
 	va_end(ap);
-	mem_auto char *exact = mem_dup(text, (size_t)n); /* without a NUL behind it */
+	mem_auto char *exact = mem_dup(text, (size_t)n); /* not NUL-terminated */
 	v = NULL;
 	return violation_builder_take(b, type, exact, (size_t)n, &v, &mark);
 }
@@ -53,7 +53,7 @@ static void put_path(unsigned serial, const char *name, const char *type)
 			 VIOLATION_NOTHING);
 }
 
-static void ends(unsigned serial, const char *kind, const char *operation, const char *path, bool directory)
+static void check_violation(unsigned serial, const char *kind, const char *operation, const char *path, bool directory)
 {
 	ck_assert_int_eq(put(AUDIT_EOE, serial, "%s", ""), VIOLATION_READY);
 	ck_assert_str_eq(v->kind, kind);
@@ -70,69 +70,69 @@ static void ends(unsigned serial, const char *kind, const char *operation, const
 
 #define AT_CWD "a0=ffffffffffffff9c a1=aaaae7ee1ac8"
 
-START_TEST(opens_by_their_flags)
+START_TEST(opens_are_classified_by_their_flags)
 {
-	mallopt(M_PERTURB, 0xa5); /* what a heap holds that was used before */
+	mallopt(M_PERTURB, 0xa5); /* simulates a heap that was used before */
 	b = violation_builder_new();
 	put_call(1, "openat", EACCES, AT_CWD " a2=0 a3=0");
 	put(AUDIT_CWD, 1, "cwd=\"/etc\"");
 	put_path(1, "\"/etc/shadow\"", "NORMAL");
-	ends(1, "filesystem", "read", "/etc/shadow", false);
+	check_violation(1, "filesystem", "read", "/etc/shadow", false);
 	ck_assert_str_eq(v->source, "audit");
 	ck_assert_str_eq(v->syscall, "openat");
 	ck_assert_int_eq(v->error, EACCES);
 	put_call(2, "openat", EROFS, AT_CWD " a2=1 a3=0");
 	put(AUDIT_CWD, 2, "cwd=\"/etc\"");
 	put_path(2, "\"./x//hosts\"", "NORMAL");
-	ends(2, "filesystem", "write", "/etc/x/hosts", false);
+	check_violation(2, "filesystem", "write", "/etc/x/hosts", false);
 	put_call(3, "openat", EACCES, AT_CWD " a2=41 a3=180");
 	put(AUDIT_CWD, 3, "cwd=2F6574632FC3B6"); /* hexadecimal: not printable */
 	put_path(3, "\"new/\"", "PARENT");
-	ends(3, "filesystem", "create", "/etc/\xc3\xb6/new", true);
-	/* Truncating is writing. */
+	check_violation(3, "filesystem", "create", "/etc/\xc3\xb6/new", true);
+	/* Truncation is a write. */
 	mem_auto char *args = mem_printf(AT_CWD " a2=%x a3=0", O_RDONLY | O_TRUNC);
 	put_call(4, "openat", EACCES, args);
 	put_path(4, "\"/x\"", "NORMAL");
-	ends(4, "filesystem", "write", "/x", false);
+	check_violation(4, "filesystem", "write", "/x", false);
 	violation_builder_free(b);
 }
 END_TEST
 
-START_TEST(a_descriptor_is_not_the_working_directory)
+START_TEST(a_relative_path_of_a_descriptor_is_not_resolved)
 {
 	b = violation_builder_new();
 	put_call(1, "openat", EACCES, "a0=5 a1=aaaa a2=1 a3=0");
 	put(AUDIT_CWD, 1, "cwd=\"/etc\"");
 	put_path(1, "\"x\"", "NORMAL");
-	ends(1, "filesystem", "write", "x", false);
-	/* Landlock knows where it is. */
+	check_violation(1, "filesystem", "write", "x", false);
+	/* Landlock reports the path. */
 	put(LANDLOCK, 2, "domain=1cdcb0b08 blockers=fs.write_file path=\"/srv/d/x\" dev=\"vda\" ino=724");
 	put_call(2, "openat", EACCES, "a0=5 a1=aaaa a2=1 a3=0");
 	put(AUDIT_CWD, 2, "cwd=\"/etc\"");
 	put_path(2, "\"x\"", "NORMAL");
-	ends(2, "filesystem", "write", "/srv/d/x", false);
+	check_violation(2, "filesystem", "write", "/srv/d/x", false);
 	ck_assert_str_eq(v->source, "landlock");
-	/* The kernel puts the working directory in the place of a folder that only the descriptor names. */
+	/* The kernel records the working directory instead of a directory that only the descriptor names. */
 	put_call(3, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
 	put(AUDIT_CWD, 3, "cwd=\"/srv/home\"");
 	put_path(3, "\"/srv/home\"", "PARENT");
-	ends(3, "filesystem", "delete", "", true);
+	check_violation(3, "filesystem", "delete", "", true);
 	put_call(4, "openat", EROFS, "a0=5 a1=aaaa a2=41 a3=0");
 	put(AUDIT_CWD, 4, "cwd=\"/srv/home\"");
 	put_path(4, "\"/srv/home\"", "PARENT");
-	ends(4, "filesystem", "create", "", true);
+	check_violation(4, "filesystem", "create", "", true);
 	put_call(5, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
 	put(AUDIT_CWD, 5, "cwd=\"/srv/home\"");
 	put_path(5, "\"/srv/home/\"", "PARENT");
-	ends(5, "filesystem", "delete", "/srv/home", true);
+	check_violation(5, "filesystem", "delete", "/srv/home", true);
 	put_call(6, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
 	put(AUDIT_CWD, 6, "cwd=\"/srv/home\"");
 	put_path(6, "\"sub/\"", "PARENT");
-	ends(6, "filesystem", "delete", "sub", true);
+	check_violation(6, "filesystem", "delete", "sub", true);
 	put_call(7, "unlinkat", EROFS, AT_CWD " a2=0 a3=0");
 	put(AUDIT_CWD, 7, "cwd=\"/srv/home\"");
 	put_path(7, "\"/srv/home\"", "PARENT");
-	ends(7, "filesystem", "delete", "/srv/home", true);
+	check_violation(7, "filesystem", "delete", "/srv/home", true);
 	violation_builder_free(b);
 }
 END_TEST
@@ -146,7 +146,7 @@ static bool is_srv(const char *path, const struct dirfd_path *f)
 	       (strcmp(path, "/srv") == 0 || strcmp(path, "/srv/x") == 0);
 }
 
-START_TEST(an_open_folder_has_a_name_in_the_command_line)
+START_TEST(an_open_directory_is_found_in_the_command_line)
 {
 	b = violation_builder_new();
 	violation_builder_set_resolver(b, is_srv);
@@ -155,26 +155,26 @@ START_TEST(an_open_folder_has_a_name_in_the_command_line)
 		put(AUDIT_CWD, i, "cwd=\"/srv/home\"");
 		put_path(i, "\"/srv/home\"", "PARENT");
 		put(AUDIT_PROCTITLE, i, "proctitle=6370006D696E65002F7372762F"); /* cp mine /srv/ */
-		ends(i, "filesystem", "create", "/srv", true);
+		check_violation(i, "filesystem", "create", "/srv", true);
 	}
-	ck_assert_int_eq(looked, 2); /* at mine and /srv, once for all */
+	ck_assert_int_eq(looked, 2); /* mine and /srv, once for all records */
 	put_call(4, "openat", EACCES, "a0=5 a1=aaaa a2=1 a3=0");
 	put(AUDIT_CWD, 4, "cwd=\"/srv/home\"");
 	put_path(4, "\"x\"", "NORMAL");
 	put(AUDIT_PROCTITLE, 4, "proctitle=6370006D696E65002F7372762F");
-	ends(4, "filesystem", "write", "/srv/x", false);
-	/* A target that is named first is not the folder. */
+	check_violation(4, "filesystem", "write", "/srv/x", false);
+	/* A target that is named first is not the directory. */
 	put_call(5, "symlinkat", EROFS, "a0=aaaa a1=5 a2=aaaa a3=d");
 	put(AUDIT_CWD, 5, "cwd=\"/srv/home\"");
 	put_path(5, "\"t\"", "UNKNOWN");
 	put_path(5, "\"/srv/home\"", "PARENT");
 	put(AUDIT_PROCTITLE, 5, "proctitle=\"x\"");
-	ends(5, "filesystem", "create", "", true);
+	check_violation(5, "filesystem", "create", "", true);
 	violation_builder_free(b);
 }
 END_TEST
 
-START_TEST(up_from_the_working_directory)
+START_TEST(parent_references_from_the_working_directory_are_resolved)
 {
 	static const struct {
 		const char *cwd, *name, *path;
@@ -189,7 +189,7 @@ START_TEST(up_from_the_working_directory)
 		{ "/a/b", "./../x/", "/a/x" },
 		{ "/a/b", "..x", "/a/b/..x" },
 		{ "/a/b", ".hidden", "/a/b/.hidden" },
-		/* What is not the working directory may be a link, and then .. is somewhere else. */
+		/* Other directories may be links, so .. is not resolved after them. */
 		{ "/a/b", "x/../y", "/a/b/x/../y" },
 		{ "/a/b", "../x/../y", "/a/x/../y" },
 		{ "/a/b", "/x/../y", "/x/../y" },
@@ -200,13 +200,13 @@ START_TEST(up_from_the_working_directory)
 		put_call(i + 1, "openat", EACCES, AT_CWD " a2=1 a3=0");
 		put(AUDIT_CWD, i + 1, "cwd=\"%s\"", rows[i].cwd);
 		put_path(i + 1, name, "NORMAL");
-		ends(i + 1, "filesystem", "write", rows[i].path, false);
+		check_violation(i + 1, "filesystem", "write", rows[i].path, false);
 	}
 	violation_builder_free(b);
 }
 END_TEST
 
-START_TEST(which_path_it_was)
+START_TEST(the_denied_one_of_several_paths_is_chosen)
 {
 	b = violation_builder_new();
 	put_call(1, "renameat2", EACCES, AT_CWD " a2=ffffffffffffff9c a3=aaaa");
@@ -214,58 +214,58 @@ START_TEST(which_path_it_was)
 	put_path(1, "\"/etc/\"", "PARENT");
 	put_path(1, "\"/etc/\"", "PARENT");
 	put_path(1, "\"/etc/hosts\"", "DELETE");
-	ends(1, "filesystem", "rename", "/etc/hosts", false);
+	check_violation(1, "filesystem", "rename", "/etc/hosts", false);
 	put_call(2, "symlinkat", EACCES, "a0=aaaa a1=ffffffffffffff9c a2=aaaa a3=d");
 	put(AUDIT_CWD, 2, "cwd=\"/etc\"");
 	put_path(2, "\"/target\"", "UNKNOWN");
 	put_path(2, "\"/etc/\"", "PARENT");
 	put_path(2, "\"q\"", "CREATE");
-	ends(2, "filesystem", "create", "/etc/q", false);
+	check_violation(2, "filesystem", "create", "/etc/q", false);
 	put_call(3, "linkat", EPERM, AT_CWD " a2=ffffffffffffff9c a3=aaaa");
 	put_path(3, "\"/etc/hosts\"", "NORMAL");
 	put_path(3, "\"/etc/\"", "PARENT");
-	ends(3, "filesystem", "create", "/etc", true);
+	check_violation(3, "filesystem", "create", "/etc", true);
 	put_call(4, "fchmodat", EPERM, AT_CWD " a2=1ff a3=0");
 	put_path(4, "(null)", "NORMAL");
-	ends(4, "filesystem", "metadata", "", false);
+	check_violation(4, "filesystem", "metadata", "", false);
 	put_call(5, "mkdirat", EACCES, AT_CWD " a2=1ff a3=0");
-	put_path(5, "\"/root/x/y\"", "UNKNOWN"); /* not even looked up */
-	ends(5, "filesystem", "create", "/root/x/y", false);
+	put_path(5, "\"/root/x/y\"", "UNKNOWN"); /* not looked up */
+	check_violation(5, "filesystem", "create", "/root/x/y", false);
 	violation_builder_free(b);
 }
 END_TEST
 
-START_TEST(addresses)
+START_TEST(addresses_are_decoded)
 {
 	b = violation_builder_new();
 	put_call(1, "connect", ENETUNREACH, "a0=3 a1=aaaa a2=10 a3=0");
 	put(AUDIT_SOCKADDR, 1, "saddr=020001BBCB0071070000000000000000");
-	ends(1, "network", "connect", "", false);
+	check_violation(1, "network", "connect", "", false);
 	ck_assert_str_eq(v->address, "203.0.113.7");
 	ck_assert_int_eq(v->port, 443);
 	put_call(2, "sendto", ENETUNREACH, "a0=3 a1=aaaa a2=10 a3=0");
 	put(AUDIT_SOCKADDR, 2, "saddr=0A0000350000000020010DB800000000000000000000000100000000");
-	ends(2, "network", "send", "", false);
+	check_violation(2, "network", "send", "", false);
 	ck_assert_str_eq(v->address, "2001:db8::1");
 	ck_assert_int_eq(v->port, 53);
 	put_call(3, "connect", EACCES, "a0=3 a1=aaaa a2=10 a3=0");
 	put(AUDIT_SOCKADDR, 3, "saddr=01002F72756E2F782E736F636B00");
 	put_path(3, "\"/run/x.sock\"", "NORMAL");
-	ends(3, "network", "connect", "/run/x.sock", false);
+	check_violation(3, "network", "connect", "/run/x.sock", false);
 	put_call(4, "connect", EACCES, "a0=3 a1=aaaa a2=10 a3=0");
 	put(AUDIT_SOCKADDR, 4, "saddr=0100006162");
-	ends(4, "network", "connect", "@ab", false);
+	check_violation(4, "network", "connect", "@ab", false);
 	ck_assert_int_eq(v->port, -1);
 	put_call(5, "bind", EROFS, "a0=3 a1=aaaa a2=10 a3=0");
 	put(AUDIT_SOCKADDR, 5, "saddr=0100612F622E736F636B");
 	put(AUDIT_CWD, 5, "cwd=\"/srv/w\"");
 	put_path(5, "\"a/\"", "PARENT");
-	ends(5, "network", "bind", "/srv/w/a/b.sock", false);
+	check_violation(5, "network", "bind", "/srv/w/a/b.sock", false);
 	violation_builder_free(b);
 }
 END_TEST
 
-START_TEST(system_calls)
+START_TEST(system_calls_are_named)
 {
 	b = violation_builder_new();
 	ck_assert_int_eq(put(AUDIT_SECCOMP, 1,
@@ -279,31 +279,31 @@ START_TEST(system_calls)
 	ck_assert_ptr_nonnull(strstr(v->reason, "not for sandboxes: all but the usual one"));
 	ck_assert_uint_eq(v->session, 70);
 	put_call(2, "unshare", EPERM, "a0=0 a1=0 a2=0 a3=0");
-	ends(2, "syscall", "namespace", "", false);
-	/* One that only Landlock refuses. */
+	check_violation(2, "syscall", "namespace", "", false);
+	/* A call that only Landlock denies. */
 	put(LANDLOCK, 3, "domain=1cdcb0b08 blockers=scope.signal opid=1 ocomm=\"init\"");
 	put_call(3, "tgkill", EPERM, "a0=0 a1=0 a2=0 a3=0");
-	ends(3, "syscall", "signal", "", false);
+	check_violation(3, "syscall", "signal", "", false);
 	ck_assert_str_eq(v->syscall, "tgkill");
 	violation_builder_free(b);
 }
 END_TEST
 
-START_TEST(only_sandboxes_count)
+START_TEST(only_records_of_sandboxes_are_reported)
 {
 	b = violation_builder_new();
 	put(AUDIT_SYSCALL, 1,
 	    "arch=%x syscall=%d success=no exit=-13 a0=0 a1=0 a2=0 a3=0 items=0 pid=9 auid=1000 ses=7 comm=\"sh\"",
 	    seccomp_arch_native(), seccomp_syscall_resolve_name("openat"));
 	ck_assert_int_eq(put(AUDIT_EOE, 1, "%s", ""), VIOLATION_NOTHING);
-	ck_assert_int_eq(put(AUDIT_EOE, 2, "%s", ""), VIOLATION_NOTHING); /* of something that we never heard of */
+	ck_assert_int_eq(put(AUDIT_EOE, 2, "%s", ""), VIOLATION_NOTHING); /* without earlier records */
 	ck_assert_int_eq(put(1006, 3, "pid=1753 uid=0 old-auid=4294967295 auid=4294967280 ses=1 res=1"),
 			 VIOLATION_NOTHING);
 	violation_builder_free(b);
 }
 END_TEST
 
-START_TEST(records_come_interleaved)
+START_TEST(interleaved_records_are_assigned_by_serial)
 {
 	b = violation_builder_new();
 	for (unsigned i = 1; i <= 300; i++)
@@ -314,18 +314,18 @@ START_TEST(records_come_interleaved)
 	}
 	for (unsigned i = 1; i <= 300; i++) {
 		mem_auto char *path = mem_printf("/x/%u", i);
-		ends(i, "filesystem", "read", path, false);
+		check_violation(i, "filesystem", "read", path, false);
 	}
-	/* End marks that never come cost the oldest, not the rest. */
+	/* If end marks are missing, only the oldest records are lost. */
 	for (unsigned i = 1001; i <= 3000; i++)
 		put_call(i, "openat", EACCES, AT_CWD " a2=0 a3=0");
 	put_path(3000, "\"/last\"", "NORMAL");
-	ends(3000, "filesystem", "read", "/last", false);
+	check_violation(3000, "filesystem", "read", "/last", false);
 	violation_builder_free(b);
 }
 END_TEST
 
-START_TEST(marks)
+START_TEST(marks_are_recognized)
 {
 	b = violation_builder_new();
 	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1,
@@ -348,7 +348,7 @@ static struct violation sample(const char *operation, const char *path)
 	return x;
 }
 
-START_TEST(everyday_refusals)
+START_TEST(common_denials_are_benign)
 {
 	static const struct {
 		const char *operation, *path;
@@ -385,7 +385,7 @@ START_TEST(everyday_refusals)
 }
 END_TEST
 
-START_TEST(copies_and_equals)
+START_TEST(violations_are_copied_and_compared)
 {
 	struct violation x = sample("read", "/etc/shadow"), y = sample("read", "/etc/shadow");
 	mem_auto struct violation *copy = violation_copy(&x);
@@ -399,8 +399,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("violation", opens_by_their_flags, a_descriptor_is_not_the_working_directory,
-		     up_from_the_working_directory, an_open_folder_has_a_name_in_the_command_line, which_path_it_was,
-		     addresses, system_calls, only_sandboxes_count, records_come_interleaved, marks, everyday_refusals,
-		     copies_and_equals);
+	return SUITE("violation", opens_are_classified_by_their_flags, a_relative_path_of_a_descriptor_is_not_resolved,
+		     parent_references_from_the_working_directory_are_resolved,
+		     an_open_directory_is_found_in_the_command_line, the_denied_one_of_several_paths_is_chosen,
+		     addresses_are_decoded, system_calls_are_named, only_records_of_sandboxes_are_reported,
+		     interleaved_records_are_assigned_by_serial, marks_are_recognized, common_denials_are_benign,
+		     violations_are_copied_and_compared);
 }

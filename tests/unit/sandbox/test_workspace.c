@@ -18,7 +18,7 @@ static const char *found(const char *cwd, const char *given, const char *home)
 	return w.path;
 }
 
-static void refused(const char *cwd, const char *given, const char *home, const char *field)
+static void check_rejected(const char *cwd, const char *given, const char *home, const char *field)
 {
 	struct workspace w;
 	struct err e = ERR_INIT;
@@ -28,7 +28,7 @@ static void refused(const char *cwd, const char *given, const char *home, const 
 	ck_assert_str_eq(e.field, field);
 }
 
-START_TEST(the_nearest_folder_with_git)
+START_TEST(the_workspace_is_the_nearest_directory_with_git)
 {
 	char dir[] = "/tmp/bailiff-ws-XXXXXX", path[128], deep[128];
 
@@ -42,7 +42,7 @@ START_TEST(the_nearest_folder_with_git)
 	snprintf(path, sizeof path, "%s/.git", dir);
 	mkdir(path, 0700);
 	ck_assert_str_eq(found(deep, NULL, "/home/ann"), dir);
-	/* A home under git is not shown because of that. */
+	/* A home directory in git is not a workspace because of that. */
 	ck_assert_str_eq(found(deep, NULL, dir), deep);
 	/* An explicit workspace overrides the search. */
 	ck_assert_str_eq(found(deep, deep, "/home/ann"), deep);
@@ -55,7 +55,7 @@ START_TEST(the_nearest_folder_with_git)
 }
 END_TEST
 
-START_TEST(inner_folders_belong_to_their_tree)
+START_TEST(protected_directories_belong_to_their_tree)
 {
 	ck_assert_str_eq(found("/srv/x/.git/hooks", NULL, "/home/ann"), "/srv/x");
 	ck_assert_str_eq(found("/srv/x/.git/hooks", "/srv/x/.git/hooks", "/home/ann"), "/srv/x");
@@ -64,22 +64,22 @@ START_TEST(inner_folders_belong_to_their_tree)
 	ck_assert_str_eq(found("/srv/x/y/.claude/hooks/z", NULL, ""), "/srv/x/y");
 	ck_assert_str_eq(found("/srv/x/y/.claude/worktrees/z", NULL, ""), "/srv/x/y/.claude/worktrees/z");
 	ck_assert_str_eq(found("/srv/x/.github/.gitx", NULL, ""), "/srv/x/.github/.gitx");
-	refused("/.git", NULL, "", "cwd");
+	check_rejected("/.git", NULL, "", "cwd");
 }
 END_TEST
 
-START_TEST(too_much_is_refused)
+START_TEST(workspaces_that_are_too_wide_are_rejected)
 {
-	refused("/", NULL, "/home/ann", "cwd");
-	refused("/home/ann/x/..", NULL, "/home/ann", "cwd");
-	refused("/home", NULL, "/home/ann", "cwd");
-	refused("/home/ann/x", "/home/ann", "/home/ann", "sandbox.workspace");
-	refused("/srv/x", "/srv/y", "/home/ann", "sandbox.workspace");
-	refused("relative", NULL, "/home/ann", "cwd");
+	check_rejected("/", NULL, "/home/ann", "cwd");
+	check_rejected("/home/ann/x/..", NULL, "/home/ann", "cwd");
+	check_rejected("/home", NULL, "/home/ann", "cwd");
+	check_rejected("/home/ann/x", "/home/ann", "/home/ann", "sandbox.workspace");
+	check_rejected("/srv/x", "/srv/y", "/home/ann", "sandbox.workspace");
+	check_rejected("relative", NULL, "/home/ann", "cwd");
 }
 END_TEST
 
-START_TEST(no_workspace_where_nothing_is_to_be_written)
+START_TEST(system_directories_are_not_workspaces)
 {
 	ck_assert_str_eq(found(NULL, NULL, "/home/ann"), "");
 	ck_assert_str_eq(found("/tmp", NULL, "/home/ann"), "");
@@ -91,7 +91,7 @@ START_TEST(no_workspace_where_nothing_is_to_be_written)
 }
 END_TEST
 
-START_TEST(an_empty_one)
+START_TEST(a_scratch_workspace_replaces_system_directories)
 {
 	struct workspace w;
 	struct err e = ERR_INIT;
@@ -111,6 +111,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("workspace", the_nearest_folder_with_git, inner_folders_belong_to_their_tree, too_much_is_refused,
-		     no_workspace_where_nothing_is_to_be_written, an_empty_one);
+	return SUITE("workspace", the_workspace_is_the_nearest_directory_with_git,
+		     protected_directories_belong_to_their_tree, workspaces_that_are_too_wide_are_rejected,
+		     system_directories_are_not_workspaces, a_scratch_workspace_replaces_system_directories);
 }

@@ -2,7 +2,7 @@
 
 #include "tests/unit/runtime/view/rig.h"
 
-START_TEST(a_session_snapshot_holds_what_the_schemas_want)
+START_TEST(a_session_snapshot_has_the_members_that_the_schemas_require)
 {
 	static const char *const required[] = { "schemaVersion",    "runtimeId",   "sessionId",   "updatedAt",
 						"threads",          "tasks",       "taskSummary", "routingLimitSummary",
@@ -51,7 +51,7 @@ static void is_rules(const char *rules)
 		ck_assert_int_eq(d.type, JT_NONE);
 }
 
-START_TEST(a_session_has_the_rules_it_was_given_last)
+START_TEST(a_session_has_its_newest_rules)
 {
 	const struct ids ids = { .session = S1, .thread = T1 };
 
@@ -60,7 +60,7 @@ START_TEST(a_session_has_the_rules_it_was_given_last)
 	put(EVENT_POLICY_CHANGED, ids, NULL,
 	    "{\"layer\":\"session\",\"permissions\":{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}}");
 	is_rules("{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}");
-	/* A mode is another matter, and so are titles and files. */
+	/* Modes, titles and policy files do not affect them. */
 	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"mode\":\"plan\"}");
 	put(EVENT_SESSION_UPDATED, ids, NULL, "{\"title\":\"x\"}");
 	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"user\",\"newHash\":\"h\"}");
@@ -74,7 +74,7 @@ START_TEST(a_session_has_the_rules_it_was_given_last)
 }
 END_TEST
 
-START_TEST(windows_go_back_through_a_session)
+START_TEST(windows_page_backward_through_a_session)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct view_window w = { .limit = 2 };
@@ -133,7 +133,7 @@ END_TEST
 
 int main(void)
 {
-	return VIEW_SUITE("view_session", { a_session_snapshot_holds_what_the_schemas_want },
-			  { a_session_has_the_rules_it_was_given_last }, { windows_go_back_through_a_session },
+	return VIEW_SUITE("view_session", { a_session_snapshot_has_the_members_that_the_schemas_require },
+			  { a_session_has_its_newest_rules }, { windows_page_backward_through_a_session },
 			  { sessions_are_listed_by_owner });
 }

@@ -1,8 +1,8 @@
-/* Threads: the state that follows from their turns. */
+/* Threads: the status that follows from their turns. */
 
 #include "tests/unit/runtime/view/rig.h"
 
-START_TEST(a_thread_follows_its_turn)
+START_TEST(the_status_of_a_thread_follows_its_turn)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct view_thread_brief t;
@@ -32,7 +32,7 @@ START_TEST(a_thread_follows_its_turn)
 }
 END_TEST
 
-START_TEST(fine_statuses_become_the_small_ones)
+START_TEST(detailed_statuses_map_to_those_of_the_schema)
 {
 	static const char *const rows[][2] = { { "accepted", "running" },    { "waiting_permission", "blocked" },
 					       { "timed_out", "failed" },    { "lost", "unknown" },
@@ -138,7 +138,7 @@ static void is_window(const char *before, unsigned limit, const char *expected)
 	ck_assert_str_eq(buf_cstr(&found), expected);
 }
 
-START_TEST(turns_whose_submission_was_removed_before_the_upgrade_are_the_oldest)
+START_TEST(turns_whose_submission_was_pruned_before_the_upgrade_are_the_oldest)
 {
 	struct verdict rebuilt = { 0 };
 	bool done = false;
@@ -148,7 +148,7 @@ START_TEST(turns_whose_submission_was_removed_before_the_upgrade_are_the_oldest)
 	submit("turn_z");
 	submit("turn_y");
 	submit("turn_c");
-	/* The first two are in the snapshot that retention keeps, which the next program takes over as it is. */
+	/* The first two are in the snapshot that retention keeps, which the next version uses unchanged. */
 	store_prune(store, store_last_sequence(store), 0, pruned, &done);
 	wait_for(&done);
 	reopen(view_project);
@@ -166,7 +166,8 @@ END_TEST
 
 int main(void)
 {
-	return VIEW_SUITE("view_thread", { a_thread_follows_its_turn }, { fine_statuses_become_the_small_ones, 6 },
+	return VIEW_SUITE("view_thread", { the_status_of_a_thread_follows_its_turn },
+			  { detailed_statuses_map_to_those_of_the_schema, 6 },
 			  { a_thread_is_stale_while_its_turn_is_stalled },
-			  { turns_whose_submission_was_removed_before_the_upgrade_are_the_oldest });
+			  { turns_whose_submission_was_pruned_before_the_upgrade_are_the_oldest });
 }
