@@ -2,9 +2,9 @@
 #define BAILIFF_TESTS_FAKE_DAEMON_H
 
 /*
- * A daemon of lies for the command line's tests: speaks the protocol on $BAILIFF_HOME/control.sock and pretends to run
- * one process. What the process "does" follows from its command's first word (see start); what goes wrong on the way,
- * from the fields of struct fake. It answers several reads that wait at once in reverse order, as a real one may.
+ * A fake daemon for the command line's tests: speaks the protocol on $BAILIFF_HOME/control.sock and pretends to run one
+ * process. The first word of the command determines what the process does (see fake_start), the fields of struct fake
+ * which faults occur. Several waiting reads are answered in reverse order, as a real daemon may.
  */
 
 #include "runtime/base/buf.h"
@@ -29,15 +29,15 @@
 #define FAKE_CLIENTS 16
 
 struct fake {
-	unsigned break_reads;  /* the connection breaks instead of every so manieth read; 0 = never */
-	unsigned break_writes; /* … after applying every so manieth write, before its reply */
-	uint64_t read_most;    /* bytes of one read_output; 0 = as asked */
+	unsigned break_reads;  /* the connection breaks instead of every n-th read; 0: never */
+	unsigned break_writes; /* … after applying every n-th write, before its reply */
+	uint64_t read_most;    /* bytes of one read_output; 0: as requested */
 	uint64_t hole_from, hole_to;
 	bool unknown_write; /* the first write is answered with outcome unknown */
 	/* A process on a terminal runs already and has printed "0123456789"; a subscriber sees it print "abcde" and
 	 * end with 7. */
 	bool terminal;
-	int64_t screen_at; /* … whose screen was drawn up to this byte; −1 = there is none */
+	int64_t screen_at; /* … whose screen was drawn up to this byte; −1: without a screen */
 	/* private */
 	char home[64];
 	pid_t pid;
@@ -58,7 +58,7 @@ struct fake {
 	size_t nkeys;
 };
 
-/* ---- what the process prints ---- */
+/* ---- output of the process ---- */
 
 static inline char fake_byte(uint64_t i) { return (char)((i * 2654435761u) >> 11); }
 
@@ -151,7 +151,7 @@ static inline bool fake_start(struct fake *f, struct jval command, struct buf *e
 	return true;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 static inline void fake_send(struct fake_client *c, const struct buf *b)
 {
@@ -215,7 +215,7 @@ static inline void fake_terminal_begin(struct fake *f)
 	fake_output(f, 0, 10, f->echo.data, 10);
 }
 
-static inline void fake_terminal_goes_on(struct fake *f)
+static inline void fake_terminal_continue(struct fake *f)
 {
 	buf_str(&f->echo, "abcde");
 	fake_output(f, 0, 5, f->echo.data + 10, 5);
@@ -236,7 +236,7 @@ static inline void fake_process(const struct fake *f, struct buf *out)
 		   (unsigned long long)f->cited[0]);
 }
 
-/* True if this key was seen before: the effect happened already. */
+/* True if this key was used before: the request has already taken effect. */
 static inline bool fake_key_seen(struct fake *f, struct jval params)
 {
 	char key[80];
@@ -293,17 +293,17 @@ static inline void fake_request(struct fake *f, struct fake_client *c, struct jv
 		c->subscribed = true;
 		c->after = jval_uint(jval_get(params, "afterSequence"), 0);
 		if (f->terminal && !f->ended)
-			fake_terminal_goes_on(f);
+			fake_terminal_continue(f);
 		fake_reply(&out, id, "result", "{\"subscriptionId\":\"s\"}");
 	} else if (strcmp(method, "read_output") == 0) {
 		if (f->break_reads && ++f->reads % f->break_reads == 0) {
-			fake_send(c, &c->reads); /* or nothing would ever arrive */
+			fake_send(c, &c->reads); /* otherwise nothing would ever arrive */
 			c->broken = true;
 			return;
 		}
 		fake_read(f, params, &body);
 		fake_reply(&out, id, "result", body.data);
-		/* the last one asked for is answered first */
+		/* the last read is answered first */
 		buf_append(&out, c->reads.data, c->reads.len);
 		buf_reset(&c->reads);
 		buf_append(&c->reads, out.data, out.len);
@@ -445,7 +445,7 @@ static inline void fake_serve(struct fake *f)
 	}
 }
 
-/* Makes a home, sets BAILIFF_HOME and serves in a child until fake_stop. */
+/* Creates a home, sets BAILIFF_HOME and serves in a child until fake_stop. */
 static inline void fake_begin(struct fake *f)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };

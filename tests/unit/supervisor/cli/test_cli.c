@@ -1,4 +1,4 @@
-/* The command line as a whole, against a daemon that is a script. */
+/* The whole command line against a fake daemon. */
 
 #include "supervisor/cli/cli_main.h"
 
@@ -19,8 +19,8 @@ static void result_done(struct result *r)
 }
 #define result_auto __attribute__((cleanup(result_done)))
 
-/* Under a sanitizer leaks are looked for at exit, which takes seconds: in one test of each kind. */
-static bool count_leaks;
+/* The leak check of a sanitizer takes seconds at exit, so only one test of each kind does it. */
+static bool check_leaks;
 
 static pid_t spawn(const char *const *argv, int in, int out, int err)
 {
@@ -34,11 +34,11 @@ static pid_t spawn(const char *const *argv, int in, int out, int err)
 	dup2(in, 0);
 	dup2(out, 1);
 	dup2(err, 2);
-	fd_close_range(3, ~0u); /* or it would hold the other end of its own stdin */
+	fd_close_range(3, ~0u); /* otherwise it would hold the other end of its own stdin */
 	while (argv[argc])
 		argc++;
 	int status = cli_main(argc, (char **)argv);
-	if (count_leaks)
+	if (check_leaks)
 		exit(status);
 	_exit(status);
 }
@@ -120,9 +120,9 @@ static void check_big(const struct buf *out, uint64_t n, uint64_t hole_from, uin
 	}
 }
 
-START_TEST(test_run_passes_on_everything)
+START_TEST(test_run_passes_on_output_and_exit_status)
 {
-	count_leaks = true;
+	check_leaks = true;
 	struct fake f = { 0 };
 	fake_begin(&f);
 	result_auto struct result r = RUN("run", "--", "say", "3");
@@ -134,7 +134,7 @@ START_TEST(test_run_passes_on_everything)
 }
 END_TEST
 
-START_TEST(test_run_statuses)
+START_TEST(test_run_maps_failures_to_exit_statuses)
 {
 	static const struct {
 		const char *command;
@@ -154,7 +154,7 @@ START_TEST(test_run_statuses)
 }
 END_TEST
 
-START_TEST(test_run_big_output_is_exact)
+START_TEST(test_run_copies_large_output_exactly)
 {
 	struct fake f = { .read_most = 300001 };
 	fake_begin(&f);
@@ -166,7 +166,7 @@ START_TEST(test_run_big_output_is_exact)
 }
 END_TEST
 
-START_TEST(test_run_reconnects)
+START_TEST(test_run_reconnects_without_losing_output)
 {
 	struct fake f = { .break_reads = 7 };
 	fake_begin(&f);
@@ -179,7 +179,7 @@ START_TEST(test_run_reconnects)
 }
 END_TEST
 
-START_TEST(test_run_says_what_was_omitted)
+START_TEST(test_run_reports_omitted_output)
 {
 	struct fake f = { .hole_from = 1000000, .hole_to = 3000000 };
 	fake_begin(&f);
@@ -192,7 +192,7 @@ START_TEST(test_run_says_what_was_omitted)
 }
 END_TEST
 
-START_TEST(test_run_json)
+START_TEST(test_run_json_prints_events)
 {
 	struct fake f = { 0 };
 	fake_begin(&f);
@@ -225,11 +225,11 @@ static void check_cat(struct fake *f)
 START_TEST(test_run_forwards_stdin) { check_cat(&(struct fake){ 0 }); }
 END_TEST
 
-/* Writes whose replies are lost are sent again under their keys, and happen once. */
+/* Writes whose replies are lost are repeated with their keys and take effect once. */
 START_TEST(test_run_never_writes_twice) { check_cat(&(struct fake){ .break_writes = 5 }); }
 END_TEST
 
-START_TEST(test_run_unknown_write)
+START_TEST(test_run_fails_if_the_outcome_of_a_write_is_unknown)
 {
 	struct fake f = { .unknown_write = true };
 	fake_begin(&f);
@@ -241,7 +241,7 @@ START_TEST(test_run_unknown_write)
 }
 END_TEST
 
-/* A line of the other side's output says that it listens to signals by now: "hang" is waited for by its started event.
+/* The started event of "hang" shows that signals are handled by now.
  */
 static int signalled(int sig)
 {
@@ -263,7 +263,7 @@ static int signalled(int sig)
 	return status;
 }
 
-START_TEST(test_run_signals)
+START_TEST(test_run_forwards_signals)
 {
 	ck_assert_int_eq(signalled(SIGINT), 128 + SIGINT);
 	ck_assert_int_eq(signalled(SIGTERM), 128 + SIGTERM);
@@ -271,7 +271,7 @@ START_TEST(test_run_signals)
 }
 END_TEST
 
-START_TEST(test_run_without_a_reader)
+START_TEST(test_run_ends_when_its_output_is_closed)
 {
 	struct fake f = { 0 };
 	int out[2];
@@ -282,7 +282,7 @@ START_TEST(test_run_without_a_reader)
 	fd_auto int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	pid_t pid = spawn(ARGS("run", "big", "9000000"), null, out[1], null);
 	close(out[1]);
-	/* The command's own: it has ended by itself, or dies of SIGPIPE when its output is closed, whichever comes
+	/* The status of the command, which ends by itself or by SIGPIPE when its output is closed, whichever comes
 	 * first. */
 	int status = status_of(pid);
 	ck_assert_msg(status == 0 || status == 128 + SIGPIPE, "status %d", status);
@@ -290,7 +290,7 @@ START_TEST(test_run_without_a_reader)
 }
 END_TEST
 
-START_TEST(test_logs)
+START_TEST(test_logs_are_raw_or_sanitized)
 {
 	struct fake f = { .read_most = 300001 };
 	fake_begin(&f);
@@ -311,9 +311,9 @@ START_TEST(test_logs)
 }
 END_TEST
 
-START_TEST(test_logs_tail)
+START_TEST(test_logs_tail_prints_the_last_lines)
 {
-	count_leaks = true;
+	check_leaks = true;
 	struct fake f = { 0 };
 	fake_begin(&f);
 	result_auto struct result r = run("one\ntwo\nthree\n", 14, ARGS("run", "cat"));
@@ -328,7 +328,7 @@ START_TEST(test_logs_tail)
 }
 END_TEST
 
-START_TEST(test_lists)
+START_TEST(test_ps_and_wait_show_an_ended_process)
 {
 	struct fake f = { 0 };
 	fake_begin(&f);
@@ -354,7 +354,7 @@ START_TEST(test_lists)
 }
 END_TEST
 
-START_TEST(test_input_and_kill)
+START_TEST(test_input_writes_to_stdin_and_kill_ends_the_process)
 {
 	struct fake f = { 0 };
 	fake_begin(&f);
@@ -372,9 +372,9 @@ START_TEST(test_input_and_kill)
 }
 END_TEST
 
-START_TEST(test_call)
+START_TEST(test_call_sends_valid_requests)
 {
-	count_leaks = true;
+	check_leaks = true;
 	struct fake f = { 0 };
 	fake_begin(&f);
 	result_auto struct result r = RUN("call", "get_process", "{\"processId\":\n\"x\"}");
@@ -393,7 +393,7 @@ START_TEST(test_call)
 }
 END_TEST
 
-START_TEST(test_usage)
+START_TEST(test_usage_errors_name_the_argument)
 {
 	static const struct {
 		const char *args[5];
@@ -432,7 +432,7 @@ START_TEST(test_usage)
 }
 END_TEST
 
-START_TEST(test_no_daemon)
+START_TEST(test_commands_report_that_no_daemon_runs)
 {
 	setenv("BAILIFF_HOME", "/nonexistent/home", 1);
 	result_auto struct result ps = RUN("ps");
@@ -446,8 +446,8 @@ START_TEST(test_no_daemon)
 }
 END_TEST
 
-/* Whatever the screen was drawn up to, what follows begins at that byte. */
-START_TEST(test_attach_goes_on_at_the_screen)
+/* Output after the screen continues at the byte up to which the screen was drawn. */
+START_TEST(test_attach_continues_where_the_screen_ends)
 {
 	static const struct {
 		int64_t at;
@@ -457,7 +457,7 @@ START_TEST(test_attach_goes_on_at_the_screen)
 		{ 10, 0, "<screen>abcde" },                                             /* all that is in the log */
 		{ 13, 0, "<screen>de" },                                                /* more than that */
 		{ 8, 0, "<screen>89abcde" },                                            /* less */
-		{ 8, 2, "<screen>89abcde" }, { -1, 0, "\033[H\033[2J0123456789abcde" }, /* there is none */
+		{ 8, 2, "<screen>89abcde" }, { -1, 0, "\033[H\033[2J0123456789abcde" }, /* without a screen */
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -475,9 +475,13 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("cli", test_run_passes_on_everything, test_run_statuses, test_run_big_output_is_exact,
-		     test_run_reconnects, test_run_says_what_was_omitted, test_run_json, test_run_forwards_stdin,
-		     test_run_never_writes_twice, test_run_unknown_write, test_run_signals, test_run_without_a_reader,
-		     test_logs, test_logs_tail, test_lists, test_input_and_kill, test_call, test_usage, test_no_daemon,
-		     test_attach_goes_on_at_the_screen);
+	return SUITE("cli", test_run_passes_on_output_and_exit_status, test_run_maps_failures_to_exit_statuses,
+		     test_run_copies_large_output_exactly, test_run_reconnects_without_losing_output,
+		     test_run_reports_omitted_output, test_run_json_prints_events, test_run_forwards_stdin,
+		     test_run_never_writes_twice, test_run_fails_if_the_outcome_of_a_write_is_unknown,
+		     test_run_forwards_signals, test_run_ends_when_its_output_is_closed, test_logs_are_raw_or_sanitized,
+		     test_logs_tail_prints_the_last_lines, test_ps_and_wait_show_an_ended_process,
+		     test_input_writes_to_stdin_and_kill_ends_the_process, test_call_sends_valid_requests,
+		     test_usage_errors_name_the_argument, test_commands_report_that_no_daemon_runs,
+		     test_attach_continues_where_the_screen_ends);
 }

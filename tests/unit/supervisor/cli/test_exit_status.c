@@ -7,7 +7,7 @@
 
 static struct jval json(const char *s) { return jval_of(s, strlen(s)); }
 
-START_TEST(test_events)
+START_TEST(test_events_give_the_exit_status)
 {
 	static const struct {
 		const char *event;
@@ -49,7 +49,7 @@ START_TEST(test_events)
 }
 END_TEST
 
-START_TEST(test_processes)
+START_TEST(test_processes_give_the_exit_status)
 {
 	struct exit_status o = { .status = -1 };
 
@@ -72,7 +72,7 @@ START_TEST(test_processes)
 }
 END_TEST
 
-START_TEST(test_refusals)
+START_TEST(test_errors_give_the_exit_status)
 {
 	struct exit_status o;
 
@@ -91,4 +91,8 @@ START_TEST(test_refusals)
 }
 END_TEST
 
-int main(void) { return SUITE("outcome", test_events, test_processes, test_refusals); }
+int main(void)
+{
+	return SUITE("exit_status", test_events_give_the_exit_status, test_processes_give_the_exit_status,
+		     test_errors_give_the_exit_status);
+}

@@ -23,7 +23,7 @@ static int parse(const char *verb, const char *line, struct opts *o, struct err 
 	return opts_parse(&table, argc, argv, o, e);
 }
 
-START_TEST(test_forms)
+START_TEST(test_options_are_parsed_in_all_forms)
 {
 	struct opts o;
 	struct err e = ERR_INIT;
@@ -40,7 +40,7 @@ START_TEST(test_forms)
 }
 END_TEST
 
-START_TEST(test_flags_together)
+START_TEST(test_short_flags_can_be_combined)
 {
 	struct opts o;
 	struct err e = ERR_INIT;
@@ -53,7 +53,7 @@ START_TEST(test_flags_together)
 }
 END_TEST
 
-START_TEST(test_end_of_options)
+START_TEST(test_two_hyphens_end_the_options)
 {
 	struct opts o;
 	struct err e = ERR_INIT;
@@ -96,7 +96,7 @@ START_TEST(test_errors_name_the_option)
 }
 END_TEST
 
-START_TEST(test_help_everywhere)
+START_TEST(test_every_verb_has_help)
 {
 	for (size_t i = 0; i < cli_verbs.n; i++) {
 		struct opts o;
@@ -111,6 +111,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("opts", test_forms, test_flags_together, test_end_of_options, test_errors_name_the_option,
-		     test_help_everywhere);
+	return SUITE("opts", test_options_are_parsed_in_all_forms, test_short_flags_can_be_combined,
+		     test_two_hyphens_end_the_options, test_errors_name_the_option, test_every_verb_has_help);
 }

@@ -8,7 +8,7 @@
 
 static const struct setup_entry entry = { .program = "/opt/bailiff" };
 
-/* Merging its own result changes nothing: otherwise each set-up would add something. */
+/* Also checks that merging the result again changes nothing, so that a repeated set-up adds nothing. */
 static char *merged(enum setup_form form, const char *present)
 {
 	struct buf once = BUF_INIT, buf_auto twice = BUF_INIT;
@@ -20,7 +20,7 @@ static char *merged(enum setup_form form, const char *present)
 	return once.data;
 }
 
-static void refused(enum setup_form form, const char *present, const char *where)
+static void check_rejected(enum setup_form form, const char *present, const char *where)
 {
 	struct buf buf_auto out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -41,7 +41,7 @@ static void has(enum setup_form form, const char *present, const char *const *wo
 	has(form, present, (const char *const[]){ __VA_ARGS__ }, \
 	    sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
-START_TEST(json_files)
+START_TEST(an_entry_is_added_to_json_files)
 {
 	HAS(SETUP_MCP_SERVERS, NULL, "\"mcpServers\"", "\"bailiff\"", "\"/opt/bailiff\"", "\"mcp\"");
 	HAS(SETUP_MCP_SERVERS, " \n", "\"bailiff\"");
@@ -54,7 +54,7 @@ START_TEST(json_files)
 }
 END_TEST
 
-START_TEST(what_is_set_up_stays_as_it_is)
+START_TEST(an_existing_entry_is_not_changed)
 {
 	const char *present =
 		"{\"mcpServers\":{\"bailiff\":{\"args\":[\"mcp\"],\"command\":\"/opt/bailiff\"}},   \"x\":1}";
@@ -69,7 +69,7 @@ END_TEST
 	"\"bailiff\": {\n" at "  \"command\": \"/opt/bailiff\",\n" at "  \"args\": [\n" at "    \"mcp\"\n" at \
 	"  ]\n" at "}"
 
-static void becomes(enum setup_form form, const char *present, const char *text)
+static void check_merged(enum setup_form form, const char *present, const char *text)
 {
 	char *got = merged(form, present);
 
@@ -77,22 +77,23 @@ static void becomes(enum setup_form form, const char *present, const char *text)
 	free(got);
 }
 
-START_TEST(what_else_is_there_stays_byte_for_byte)
+START_TEST(other_contents_stay_byte_for_byte)
 {
-	becomes(SETUP_MCP_SERVERS,
+	check_merged(
+		SETUP_MCP_SERVERS,
 		"{\"x\": 0.1, \"y\": [1,  2],\n  \"mcpServers\": {\n    \"a\": {\"u\": \"\\u00e9\"}\n  }, \"z\": 1e3}",
 		"{\"x\": 0.1, \"y\": [1,  2],\n  \"mcpServers\": {\n    \"a\": {\"u\": \"\\u00e9\"},\n    " OWN(
 			"    ") "\n  }, \"z\": 1e3}");
-	becomes(SETUP_MCP_SERVERS, "{\n  \"mcpServers\": {\"a\": 1}\n}\n",
-		"{\n  \"mcpServers\": {\"a\": 1,\n    " OWN("    ") "\n  }\n}\n");
-	becomes(SETUP_MCP_SERVERS, "{\n  \"a\": true\n}\n",
-		"{\n  \"a\": true,\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}\n");
-	becomes(SETUP_MCP_SERVERS, "{\n  \"mcpServers\": {\n    \"bailiff\": 5,\n    \"b\": \"}\"\n  }\n}",
-		"{\n  \"mcpServers\": {\n    " OWN("    ") ",\n    \"b\": \"}\"\n  }\n}");
+	check_merged(SETUP_MCP_SERVERS, "{\n  \"mcpServers\": {\"a\": 1}\n}\n",
+		     "{\n  \"mcpServers\": {\"a\": 1,\n    " OWN("    ") "\n  }\n}\n");
+	check_merged(SETUP_MCP_SERVERS, "{\n  \"a\": true\n}\n",
+		     "{\n  \"a\": true,\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}\n");
+	check_merged(SETUP_MCP_SERVERS, "{\n  \"mcpServers\": {\n    \"bailiff\": 5,\n    \"b\": \"}\"\n  }\n}",
+		     "{\n  \"mcpServers\": {\n    " OWN("    ") ",\n    \"b\": \"}\"\n  }\n}");
 	/* A member with the same name elsewhere is another one. */
-	becomes(SETUP_MCP_SERVERS, "{\"p\": {\"mcpServers\": {}}}",
-		"{\"p\": {\"mcpServers\": {}},\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}");
-	/* What the user put into our entry */
+	check_merged(SETUP_MCP_SERVERS, "{\"p\": {\"mcpServers\": {}}}",
+		     "{\"p\": {\"mcpServers\": {}},\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}");
+	/* Members that the user added to our entry */
 	HAS(SETUP_MCP_SERVERS,
 	    "{\"mcpServers\": {\"bailiff\": {\"command\": \"/old\", \"timeout\": 5000, \"env\": {\"BAILIFF_HOME\": "
 	    "\"/x\", \"A\": \"b\"}}}}",
@@ -100,41 +101,42 @@ START_TEST(what_else_is_there_stays_byte_for_byte)
 }
 END_TEST
 
-START_TEST(comments_stay)
+START_TEST(comments_are_kept)
 {
-	becomes(SETUP_COMMENTED_MCP_SERVERS,
+	check_merged(
+		SETUP_COMMENTED_MCP_SERVERS,
 		"// mine\n{\n  /* all */ \"mcpServers\": {\n    \"a\": 1 // \"the\" first\n    // more?\n  } // "
 		"end\n}\n",
 		"// mine\n{\n  /* all */ \"mcpServers\": {\n    \"a\": 1, // \"the\" first\n    // more?\n    " OWN(
 			"    ") "\n  } // end\n}\n");
-	becomes(SETUP_COMMENTED_MCP_SERVERS, "", "{\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}\n");
+	check_merged(SETUP_COMMENTED_MCP_SERVERS, "", "{\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}\n");
 	HAS(SETUP_COMMENTED_MCP_SERVERS, "// nothing yet", "// nothing yet\n{\n");
 	HAS(SETUP_COMMENTED_MCP_SERVERS, "{\"a\": \"// no comment, /* nor this\"}",
 	    "{\"a\": \"// no comment, /* nor this\",\n");
 	HAS(SETUP_VSCODE_SERVERS, "{\r\n\t\"servers\": {\r\n\t\t\"a\": [1, 2,], // a\r\n\t},\r\n}\r\n",
 	    "\t\t\"a\": [1, 2,], // a\r\n\t\t\"bailiff\": {\r\n\t\t\t\"type\": \"stdio\",\r\n", "\r\n\t},\r\n}\r\n");
-	refused(SETUP_COMMENTED_MCP_SERVERS, "{\n  // a\n  \"a\": 1,\n}", "line 4");
-	refused(SETUP_VSCODE_SERVERS, "{\n /* never ends", "line 2");
-	refused(SETUP_VSCODE_SERVERS, "{\n \"a\": 1,,\n}", "line 2");
+	check_rejected(SETUP_COMMENTED_MCP_SERVERS, "{\n  // a\n  \"a\": 1,\n}", "line 4");
+	check_rejected(SETUP_VSCODE_SERVERS, "{\n /* never ends", "line 2");
+	check_rejected(SETUP_VSCODE_SERVERS, "{\n \"a\": 1,,\n}", "line 2");
 }
 END_TEST
 
-START_TEST(bad_files_are_refused_with_their_place)
+START_TEST(invalid_files_are_rejected_with_the_position)
 {
-	refused(SETUP_MCP_SERVERS, "{\"mcp\\u0053ervers\": {}}", "not written as such");
-	refused(SETUP_MCP_SERVERS, "{\n  \"a\": 1,\n}", "line 3");
-	refused(SETUP_MCP_SERVERS, "{ // comment\n}", "line 1");
-	refused(SETUP_MCP_SERVERS, "[]", "not an object");
-	refused(SETUP_MCP_SERVERS, "{\"mcpServers\": []}", "mcpServers");
-	refused(SETUP_MCP_SERVERS, "{\"a\":1,\"a\":2}", "duplicate");
-	refused(SETUP_CODEX_ENVIRONMENTS, "default = \"x\"\nnonsense\n", "line 2");
-	refused(SETUP_CODEX_ENVIRONMENTS, "environments = []\n", "line 1");
-	refused(SETUP_CODEX_ENVIRONMENTS, "a = \"\"\"\n\"\"\"\n", "line 1");
-	refused(SETUP_CODEX_ENVIRONMENTS, "[broken\n", "line 1");
+	check_rejected(SETUP_MCP_SERVERS, "{\"mcp\\u0053ervers\": {}}", "not written as such");
+	check_rejected(SETUP_MCP_SERVERS, "{\n  \"a\": 1,\n}", "line 3");
+	check_rejected(SETUP_MCP_SERVERS, "{ // comment\n}", "line 1");
+	check_rejected(SETUP_MCP_SERVERS, "[]", "not an object");
+	check_rejected(SETUP_MCP_SERVERS, "{\"mcpServers\": []}", "mcpServers");
+	check_rejected(SETUP_MCP_SERVERS, "{\"a\":1,\"a\":2}", "duplicate");
+	check_rejected(SETUP_CODEX_ENVIRONMENTS, "default = \"x\"\nnonsense\n", "line 2");
+	check_rejected(SETUP_CODEX_ENVIRONMENTS, "environments = []\n", "line 1");
+	check_rejected(SETUP_CODEX_ENVIRONMENTS, "a = \"\"\"\n\"\"\"\n", "line 1");
+	check_rejected(SETUP_CODEX_ENVIRONMENTS, "[broken\n", "line 1");
 }
 END_TEST
 
-START_TEST(toml_files)
+START_TEST(an_entry_is_added_to_toml_files)
 {
 	HAS(SETUP_CODEX_ENVIRONMENTS, NULL, "default = \"bailiff\"\n", "include_local = false\n",
 	    "[[environments]]\nid = \"bailiff\"\nprogram = \"/opt/bailiff\"\n", "args = [\"codex-exec-server\"]");
@@ -154,7 +156,7 @@ START_TEST(toml_files)
 }
 END_TEST
 
-START_TEST(a_home_goes_along)
+START_TEST(the_home_is_part_of_the_entry)
 {
 	const struct setup_entry with_home = { .program = "/opt/bailiff", .home = "/srv/\"b" };
 	struct buf buf_auto json = BUF_INIT, toml = BUF_INIT;
@@ -169,6 +171,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("setup", json_files, what_is_set_up_stays_as_it_is, what_else_is_there_stays_byte_for_byte,
-		     comments_stay, bad_files_are_refused_with_their_place, toml_files, a_home_goes_along);
+	return SUITE("setup", an_entry_is_added_to_json_files, an_existing_entry_is_not_changed,
+		     other_contents_stay_byte_for_byte, comments_are_kept, invalid_files_are_rejected_with_the_position,
+		     an_entry_is_added_to_toml_files, the_home_is_part_of_the_entry);
 }

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-START_TEST(test_nearest)
+START_TEST(test_similar_verbs_and_subverbs_are_suggested)
 {
 	struct opt_table run = verb_options(verb_find(&cli_verbs, "run"));
 
@@ -27,8 +27,8 @@ START_TEST(test_nearest)
 }
 END_TEST
 
-/* Every row belongs to a verb, and no verb has a letter or name twice. */
-START_TEST(test_tables)
+/* Every row belongs to a verb, and no verb has a letter or a name twice. */
+START_TEST(test_option_tables_are_consistent)
 {
 	for (int i = 0; i < OPT_COUNT; i++) {
 		bool found = false;
@@ -72,7 +72,7 @@ static void read_file(const char *path, struct buf *out)
 	out->data[n] = 0;
 }
 
-START_TEST(test_files_are_up_to_date)
+START_TEST(test_generated_files_are_up_to_date)
 {
 	static const struct {
 		const char *kind, *path;
@@ -98,5 +98,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("verb", test_nearest, test_tables, test_help_has_every_option, test_files_are_up_to_date);
+	return SUITE("verb", test_similar_verbs_and_subverbs_are_suggested, test_option_tables_are_consistent,
+		     test_help_has_every_option, test_generated_files_are_up_to_date);
 }

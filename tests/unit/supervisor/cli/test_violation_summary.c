@@ -15,7 +15,7 @@ static bool take(const char *payload)
 	return violation_summary_add(&d, jval_of(event, strlen(event)));
 }
 
-START_TEST(lines)
+START_TEST(violations_become_lines)
 {
 	d = (struct violation_summary){ 0 };
 	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/"
@@ -39,7 +39,7 @@ START_TEST(lines)
 }
 END_TEST
 
-START_TEST(what_the_kernel_does_not_name)
+START_TEST(violations_without_a_path_are_described)
 {
 	d = (struct violation_summary){ 0 };
 	take("{\"kind\":\"filesystem\",\"operation\":\"delete\",\"pathIs\":\"directory\",\"syscall\":\"unlinkat\","
@@ -54,7 +54,7 @@ START_TEST(what_the_kernel_does_not_name)
 	ck_assert_str_eq(d.lines[1], "denied: metadata of an open file (read-only there)");
 	ck_assert_str_eq(d.lines[2], "denied: write fstab in an open folder");
 	ck_assert_str_eq(d.lines[3], "denied: create in /w/link (leads out of the write roots)");
-	/* None of them says what would have to be opened. */
+	/* None of them suggests an option. */
 	ck_assert(d.needs.write && !d.needs.folder[0]);
 	violation_summary_done(&d);
 	take("{\"kind\":\"filesystem\",\"operation\":\"other\",\"source\":\"audit\",\"count\":436}");
@@ -63,7 +63,7 @@ START_TEST(what_the_kernel_does_not_name)
 }
 END_TEST
 
-START_TEST(a_guess_is_told_as_one)
+START_TEST(a_hint_is_marked_as_a_guess)
 {
 	d = (struct violation_summary){ 0 };
 	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/home/u/"
@@ -78,7 +78,7 @@ START_TEST(a_guess_is_told_as_one)
 }
 END_TEST
 
-START_TEST(each_once_and_not_too_many)
+START_TEST(repeated_violations_are_listed_once_and_the_list_is_bounded)
 {
 	d = (struct violation_summary){ 0 };
 	for (int i = 0; i < 300; i++) {
@@ -94,7 +94,7 @@ START_TEST(each_once_and_not_too_many)
 }
 END_TEST
 
-START_TEST(no_option_where_none_would_help)
+START_TEST(no_option_is_suggested_where_none_would_help)
 {
 	d = (struct violation_summary){ 0 };
 	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/etc/shadow\",\"reason\":\"not permitted to "
@@ -112,8 +112,8 @@ START_TEST(no_option_where_none_would_help)
 }
 END_TEST
 
-/* The narrowest that helps, and by name where one is known. */
-START_TEST(a_host_is_suggested_rather_than_the_network)
+/* The narrowest option is suggested, with the host's name if it is known. */
+START_TEST(a_host_is_suggested_instead_of_the_network)
 {
 	buf_auto struct buf host = BUF_INIT;
 
@@ -141,6 +141,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("denied", a_host_is_suggested_rather_than_the_network, lines, what_the_kernel_does_not_name,
-		     a_guess_is_told_as_one, each_once_and_not_too_many, no_option_where_none_would_help);
+	return SUITE("denied", a_host_is_suggested_instead_of_the_network, violations_become_lines,
+		     violations_without_a_path_are_described, a_hint_is_marked_as_a_guess,
+		     repeated_violations_are_listed_once_and_the_list_is_bounded,
+		     no_option_is_suggested_where_none_would_help);
 }

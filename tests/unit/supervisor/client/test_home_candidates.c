@@ -16,7 +16,7 @@ static void set(const char *name, const char *value)
 		unsetenv(name);
 }
 
-/* Where the daemon would put things, and where the command line looks first, is the same place. */
+/* Checks that the first candidate of the command line is the home that the daemon would use. */
 static void compare(uid_t uid)
 {
 	struct home places[HOME_CANDIDATES_MAX];
@@ -31,7 +31,7 @@ static void compare(uid_t uid)
 	ck_assert_str_eq(places[0].store, store);
 }
 
-START_TEST(test_same_rules_as_the_daemon)
+START_TEST(test_the_first_candidate_is_the_daemons_home)
 {
 	static const char *const rows[][5] = {
 		/* BAILIFF_HOME, HOME, runtime, state, config */
@@ -55,7 +55,7 @@ START_TEST(test_same_rules_as_the_daemon)
 }
 END_TEST
 
-START_TEST(test_order)
+START_TEST(test_user_homes_come_before_the_system_home)
 {
 	struct home places[HOME_CANDIDATES_MAX];
 
@@ -74,4 +74,8 @@ START_TEST(test_order)
 }
 END_TEST
 
-int main(void) { return SUITE("home", test_same_rules_as_the_daemon, test_order); }
+int main(void)
+{
+	return SUITE("home_candidates", test_the_first_candidate_is_the_daemons_home,
+		     test_user_homes_come_before_the_system_home);
+}

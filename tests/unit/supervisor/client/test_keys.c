@@ -18,7 +18,7 @@ static const char *bytes_of(const char *text)
 	return bytes;
 }
 
-START_TEST(test_names)
+START_TEST(test_key_names_are_parsed)
 {
 	ck_assert_str_eq(bytes_of("Enter"), "\r");
 	ck_assert_str_eq(bytes_of("C-c"), "\003");
@@ -30,7 +30,7 @@ START_TEST(test_names)
 }
 END_TEST
 
-START_TEST(test_no_names)
+START_TEST(test_invalid_key_names_are_rejected)
 {
 	static const char *const wrong[] = { "", "Entr", "C-", "C-Up", "a,", ",a", "ab", "ctrl-ä", "\xff" };
 
@@ -38,14 +38,14 @@ START_TEST(test_no_names)
 		buf_auto struct buf out = BUF_INIT;
 		struct err e = ERR_INIT;
 
-		ck_assert_msg(keys_parse(wrong[i], &out, &e) < 0, "'%s' was taken", wrong[i]);
+		ck_assert_msg(keys_parse(wrong[i], &out, &e) < 0, "'%s' is accepted", wrong[i]);
 		ck_assert_int_eq(e.code, ERR_INVALID);
 	}
 }
 END_TEST
 
-/* What goes through, typed in one piece and key by key; a ! at its end = the sequence was complete. */
-static const char *through(const char *sequence, const char *typed)
+/* Input that is passed on, typed in one piece and key by key; a ! at its end: the sequence is complete. */
+static const char *passed_on(const char *sequence, const char *typed)
 {
 	static char seen[2][128];
 
@@ -66,20 +66,24 @@ static const char *through(const char *sequence, const char *typed)
 	return seen[0];
 }
 
-START_TEST(test_watch)
+START_TEST(test_the_detach_sequence_is_detected)
 {
-	ck_assert_str_eq(through("ctrl-]", "abc\035def"), "abc!");
-	ck_assert_str_eq(through("ctrl-]", "abc"), "abc");
-	ck_assert_str_eq(through("none", "abc\035def"), "abc\035def");
-	ck_assert_str_eq(through("", "\035"), "\035");
-	ck_assert_str_eq(through("ctrl-p,ctrl-q", "a\020b\020\021c"), "a\020b!");
-	ck_assert_str_eq(through("ctrl-p,ctrl-q", "\020\020\021"), "\020!");
-	ck_assert_str_eq(through("a,a,b", "aaaab"), "aa!");
-	ck_assert_str_eq(through("a,b,a,c", "ababac"), "ab!");
-	ck_assert_str_eq(through("a,b,a,c", "abax"), "abax");
+	ck_assert_str_eq(passed_on("ctrl-]", "abc\035def"), "abc!");
+	ck_assert_str_eq(passed_on("ctrl-]", "abc"), "abc");
+	ck_assert_str_eq(passed_on("none", "abc\035def"), "abc\035def");
+	ck_assert_str_eq(passed_on("", "\035"), "\035");
+	ck_assert_str_eq(passed_on("ctrl-p,ctrl-q", "a\020b\020\021c"), "a\020b!");
+	ck_assert_str_eq(passed_on("ctrl-p,ctrl-q", "\020\020\021"), "\020!");
+	ck_assert_str_eq(passed_on("a,a,b", "aaaab"), "aa!");
+	ck_assert_str_eq(passed_on("a,b,a,c", "ababac"), "ab!");
+	ck_assert_str_eq(passed_on("a,b,a,c", "abax"), "abax");
 	/* held back until the next key decides */
-	ck_assert_str_eq(through("ctrl-p,ctrl-q", "a\020"), "a");
+	ck_assert_str_eq(passed_on("ctrl-p,ctrl-q", "a\020"), "a");
 }
 END_TEST
 
-int main(void) { return SUITE("keys", test_names, test_no_names, test_watch); }
+int main(void)
+{
+	return SUITE("keys", test_key_names_are_parsed, test_invalid_key_names_are_rejected,
+		     test_the_detach_sequence_is_detected);
+}

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-START_TEST(what_is_written_is_read)
+START_TEST(a_formatted_title_is_parsed_back)
 {
 	const struct earlier_use written = { .cpu_us = UINT64_MAX,
 					     .read_bytes = UINT64_MAX,
@@ -18,7 +18,7 @@ START_TEST(what_is_written_is_read)
 }
 END_TEST
 
-START_TEST(another_title_or_a_part_of_one_has_nothing)
+START_TEST(other_and_truncated_titles_give_zero)
 {
 	const struct earlier_use written = { .cpu_us = 12, .read_bytes = 34, .write_bytes = 56 }, none = { 0 };
 	char title[EARLIER_USE_MAX];
@@ -33,4 +33,4 @@ START_TEST(another_title_or_a_part_of_one_has_nothing)
 }
 END_TEST
 
-int main(void) { return SUITE("earlier_use", what_is_written_is_read, another_title_or_a_part_of_one_has_nothing); }
+int main(void) { return SUITE("earlier_use", a_formatted_title_is_parsed_back, other_and_truncated_titles_give_zero); }

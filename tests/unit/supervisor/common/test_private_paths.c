@@ -13,7 +13,7 @@ static bool has(const char *const *list, size_t n, const char *path)
 	return false;
 }
 
-START_TEST(one_home_is_one_folder)
+START_TEST(equal_directories_are_listed_once)
 {
 	struct private_paths s;
 
@@ -25,13 +25,13 @@ START_TEST(one_home_is_one_folder)
 	ck_assert(has(s.path, s.npath, "/srv/b/spool"));
 	ck_assert(has(s.path, s.npath, "/srv/b/policy.json"));
 	ck_assert(has(s.path, s.npath, "/srv/b/config.json"));
-	ck_assert(has(s.path, s.npath, "/srv/b/http-token")); /* with it a command could answer its own questions */
+	ck_assert(has(s.path, s.npath, "/srv/b/http-token")); /* with it a command could approve its own requests */
 	ck_assert(has(s.path, s.npath, "/srv/b/console.html"));
 	private_paths_done(&s);
 }
 END_TEST
 
-START_TEST(each_folder_has_its_own)
+START_TEST(each_directory_has_its_files)
 {
 	struct private_paths s;
 
@@ -45,7 +45,7 @@ START_TEST(each_folder_has_its_own)
 }
 END_TEST
 
-START_TEST(what_the_configuration_names_is_one_too)
+START_TEST(paths_of_the_configuration_are_added)
 {
 	struct private_paths s;
 
@@ -56,13 +56,13 @@ START_TEST(what_the_configuration_names_is_one_too)
 	ck_assert_uint_ge(more, 8);
 	ck_assert_uint_eq(s.npath, own + more);
 	ck_assert(has(s.path, s.npath, "/srv/token"));
-	ck_assert_uint_eq(s.nfolder, 3); /* its folder may be anybody's */
+	ck_assert_uint_eq(s.nfolder, 3); /* its directory may belong to another user */
 	private_paths_done(&s);
 }
 END_TEST
 
 int main(void)
 {
-	return SUITE("private_paths", one_home_is_one_folder, each_folder_has_its_own,
-		     what_the_configuration_names_is_one_too);
+	return SUITE("private_paths", equal_directories_are_listed_once, each_directory_has_its_files,
+		     paths_of_the_configuration_are_added);
 }

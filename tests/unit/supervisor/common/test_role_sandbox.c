@@ -1,4 +1,4 @@
-/* What each role of bailiff's own processes can still do in its sandbox, and what it no longer can. */
+/* The sandboxes of bailiff's own processes: what each role can still do, and what it cannot. */
 
 #include "supervisor/common/role_sandbox.h"
 
@@ -175,7 +175,7 @@ static int try_files(void)
 	return 0;
 }
 
-START_TEST(files_outside_of_the_domain_cannot_be_opened)
+START_TEST(files_outside_the_domain_cannot_be_opened)
 {
 	if (!ROLE_SANDBOX_SANITIZED && has_landlock())
 		expect_all(try_files, NULL);
@@ -188,8 +188,8 @@ static void *run_thread(void *flag)
 	return NULL;
 }
 
-/* A signal that is not blocked, the heap, threads, clocks: what every role does all the time. */
-static int do_ordinary_things(void)
+/* Signals, heap, threads and clocks, which every role uses. */
+static int use_ordinary_operations(void)
 {
 	bool flag = false;
 	pthread_t thread;
@@ -206,7 +206,7 @@ static int do_ordinary_things(void)
 	return 0;
 }
 
-START_TEST(ordinary_things_work_without_a_line) { expect_all(do_ordinary_things, NULL); }
+START_TEST(ordinary_operations_work_and_log_nothing) { expect_all(use_ordinary_operations, NULL); }
 END_TEST
 
 static int write_in_the_store(void)
@@ -223,7 +223,7 @@ static int write_in_the_store(void)
 	return 0;
 }
 
-START_TEST(the_runtime_writes_its_store_and_nothing_else)
+START_TEST(the_runtime_can_write_only_its_store)
 {
 	struct result r;
 
@@ -276,7 +276,7 @@ START_TEST(each_role_has_the_sockets_that_it_needs)
 }
 END_TEST
 
-/* 0 = it can listen on a port of the host. */
+/* 0: it can listen on a port of the host. */
 static int listen_on_the_host(void)
 {
 	const struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -305,8 +305,8 @@ int main(void)
 	const struct suite_case all = {
 		"role_sandbox", set_up, tear_down, 60,
 		SUITE_TESTS(forbidden_calls_fail_and_are_logged, a_call_is_logged_once,
-			    files_outside_of_the_domain_cannot_be_opened, ordinary_things_work_without_a_line,
-			    the_runtime_writes_its_store_and_nothing_else, each_role_has_the_sockets_that_it_needs,
+			    files_outside_the_domain_cannot_be_opened, ordinary_operations_work_and_log_nothing,
+			    the_runtime_can_write_only_its_store, each_role_has_the_sockets_that_it_needs,
 			    only_the_proxy_can_listen_on_the_host)
 	};
 

@@ -3,7 +3,7 @@
 
 /*
  * An engine that records its requests and replies as the test configures. Included by one file of a program, which is
- * linked without the real engine: what control uses of it and is not here is an undefined reference.
+ * linked without the real engine: a function that control uses and that is missing here is an undefined reference.
  */
 
 #include "runtime/base/buf.h"
@@ -31,7 +31,7 @@
 static struct fake_engine {
 	unsigned calls; /* requests of any kind */
 	char seen[256]; /* the last one */
-	bool hold;      /* keep the callback instead of answering */
+	bool hold;      /* keep the callback instead of replying */
 	engine_reply_fn fn;
 	void *ctx;
 	const char *answer; /* NULL: {"ok":true} */
@@ -52,8 +52,8 @@ static inline void fake_answer(engine_reply_fn fn, void *ctx)
 	}
 }
 
-static inline void fake_asked(const char *what, const char *about, const struct caller *c, engine_reply_fn fn,
-			      void *ctx)
+static inline void fake_request(const char *what, const char *about, const struct caller *c, engine_reply_fn fn,
+				void *ctx)
 {
 	fake.calls++;
 	fake.had_key = c->idem_key != NULL;
@@ -83,12 +83,12 @@ void engine_default_limits(const struct engine *g, struct process_limits *ret)
 void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
 			  void *ctx)
 {
-	fake_asked("start", r->command_line ? r->command_line : r->argv[0], c, fn, ctx);
+	fake_request("start", r->command_line ? r->command_line : r->argv[0], c, fn, ctx);
 }
 void engine_write_stdin(struct engine *g, const char *id, const void *p, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx)
 {
-	fake_asked("write", id, c, fn, ctx);
+	fake_request("write", id, c, fn, ctx);
 }
 void engine_type_stdin(struct engine *g, const char *id, const void *p, size_t n, bool eof, const struct caller *c,
 		       engine_reply_fn fn, void *ctx)
@@ -97,12 +97,12 @@ void engine_type_stdin(struct engine *g, const char *id, const void *p, size_t n
 }
 void engine_close_stdin(struct engine *g, const char *id, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("close", id, c, fn, ctx);
+	fake_request("close", id, c, fn, ctx);
 }
 void engine_close_output(struct engine *g, const char *id, int stream, const struct caller *c, engine_reply_fn fn,
 			 void *ctx)
 {
-	fake_asked("close_output", id, c, fn, ctx);
+	fake_request("close_output", id, c, fn, ctx);
 }
 int engine_live_output(struct engine *g, const char *id, int stream, const struct caller *c, const char **ret_ref,
 		       uint64_t *ret_kept, struct err *e)
@@ -121,44 +121,43 @@ int engine_terminal_size(struct engine *g, const char *id, const struct caller *
 void engine_resize_process(struct engine *g, const char *id, uint32_t rows, uint32_t cols, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
-	fake_asked("resize", id, c, fn, ctx);
+	fake_request("resize", id, c, fn, ctx);
 }
 void engine_signal_process(struct engine *g, const char *id, int sig, const struct caller *c, engine_reply_fn fn,
 			   void *ctx)
 {
-	fake_asked("signal", id, c, fn, ctx);
+	fake_request("signal", id, c, fn, ctx);
 }
 void engine_terminate_process(struct engine *g, const char *id, const char *reason, int sig, uint64_t grace_ms,
 			      const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("terminate", id, c, fn, ctx);
+	fake_request("terminate", id, c, fn, ctx);
 }
 void engine_wait_process(struct engine *g, const char *id, uint64_t ms, const struct caller *c, engine_reply_fn fn,
 			 void *ctx)
 {
-	fake_asked("wait", id, c, fn, ctx);
+	fake_request("wait", id, c, fn, ctx);
 }
 void engine_wait_command(struct engine *g, const char *id, uint64_t ms, const struct caller *c, engine_reply_fn fn,
 			 void *ctx)
 {
-	fake_asked("wait", id, c, fn, ctx);
+	fake_request("wait", id, c, fn, ctx);
 }
 void engine_wait_briefly(struct engine *g, const char *id, uint64_t ms, const struct caller *c, engine_reply_fn fn,
 			 void *ctx)
 {
-	fake_asked("wait", id, c, fn, ctx);
+	fake_request("wait", id, c, fn, ctx);
 }
 void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
-	fake_asked("session", r->title, c, fn, ctx);
+	fake_request("session", r->title, c, fn, ctx);
 }
-/* Requests of which only what they are about is of interest: FAKE(function, its request's type and name, what it is
- * about). */
+/* Requests of which tests only check the subject: FAKE(function, type and name of the request, its subject). */
 #define FAKE(function, request, about)                                                                  \
 	void function(struct engine *g, request, const struct caller *c, engine_reply_fn fn, void *ctx) \
 	{                                                                                               \
-		fake_asked(#function, about, c, fn, ctx);                                               \
+		fake_request(#function, about, c, fn, ctx);                                             \
 	}
 #define AND ,
 FAKE(engine_update_session, const struct session_change *r, r->session_id)
@@ -188,13 +187,13 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 	char about[128];
 	snprintf(about, sizeof about, "%zu %s %s %.*s %.*s", n, ev[0].type, ev[0].ids[ID_SESSION],
 		 (int)ev[0].payload_len, ev[0].payload, (int)ev[0].members_len, ev[0].members ? ev[0].members : "");
-	fake_asked("emit", about, c, fn, ctx);
+	fake_request("emit", about, c, fn, ctx);
 }
 #define TASK_METHOD(name)                                                                                      \
 	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, \
 			   void *ctx)                                                                          \
 	{                                                                                                      \
-		fake_asked(#name, json_string_value(json_object_get(params, "taskId")), c, fn, ctx);           \
+		fake_request(#name, json_string_value(json_object_get(params, "taskId")), c, fn, ctx);         \
 	}
 TASK_METHODS(TASK_METHOD)
 JOB_METHODS(TASK_METHOD)
@@ -227,51 +226,51 @@ void engine_channel_token(const struct engine *g, const char *seed, char ret[CHA
 void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
 {
-	fake_asked("connect", r->transport, c, fn, ctx);
+	fake_request("connect", r->transport, c, fn, ctx);
 }
 void engine_reconnect_channel(struct engine *g, const char *id, uint64_t acked, const char *token,
 			      const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("reconnect", id, c, fn, ctx);
+	fake_request("reconnect", id, c, fn, ctx);
 }
 void engine_disconnect_channel(struct engine *g, const char *id, const char *reason, const struct caller *c,
 			       engine_reply_fn fn, void *ctx)
 {
-	fake_asked("disconnect", id, c, fn, ctx);
+	fake_request("disconnect", id, c, fn, ctx);
 }
 void engine_ack_events(struct engine *g, const char *id, uint64_t sequence, const struct caller *c, engine_reply_fn fn,
 		       void *ctx)
 {
-	fake_asked("ack", id, c, fn, ctx);
+	fake_request("ack", id, c, fn, ctx);
 }
 void engine_send_channel_message(struct engine *g, const struct channel_message_request *m, const struct caller *c,
 				 engine_reply_fn fn, void *ctx)
 {
-	fake_asked("message", m->text, c, fn, ctx);
+	fake_request("message", m->text, c, fn, ctx);
 }
 void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const struct caller *c, engine_reply_fn fn,
 			    void *ctx)
 {
-	fake_asked("route", r->turn_id, c, fn, ctx);
+	fake_request("route", r->turn_id, c, fn, ctx);
 }
 void engine_record_cost(struct engine *g, const struct cost_report *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
-	fake_asked("cost", r->model, c, fn, ctx);
+	fake_request("cost", r->model, c, fn, ctx);
 }
 void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn,
 			 void *ctx)
 {
-	fake_asked("limit", r->provider, c, fn, ctx);
+	fake_request("limit", r->provider, c, fn, ctx);
 }
 void engine_add_model(struct engine *g, const struct model_registration *r, const struct caller *c, engine_reply_fn fn,
 		      void *ctx)
 {
-	fake_asked("add_model", r->name, c, fn, ctx);
+	fake_request("add_model", r->name, c, fn, ctx);
 }
 void engine_remove_model(struct engine *g, const char *name, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("remove_model", name, c, fn, ctx);
+	fake_request("remove_model", name, c, fn, ctx);
 }
 int engine_list_models(struct engine *g, uint32_t uid, unsigned limit, const char *cursor, struct buf *out,
 		       struct err *e)
@@ -287,12 +286,12 @@ int engine_get_model(struct engine *g, uint32_t uid, const char *name, struct bu
 void engine_add_mcp_server(struct engine *g, const struct mcp_registration *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
-	fake_asked("add_mcp_server", r->name, c, fn, ctx);
+	fake_request("add_mcp_server", r->name, c, fn, ctx);
 }
 void engine_remove_mcp_server(struct engine *g, const char *name, const char *session_id, const struct caller *c,
 			      engine_reply_fn fn, void *ctx)
 {
-	fake_asked("remove_mcp_server", name, c, fn, ctx);
+	fake_request("remove_mcp_server", name, c, fn, ctx);
 }
 int engine_list_mcp_servers(struct engine *g, uint32_t uid, unsigned limit, const char *cursor, struct buf *out,
 			    struct err *e)
@@ -309,7 +308,7 @@ int engine_get_mcp_server(struct engine *g, uint32_t uid, const char *name, stru
 	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, \
 			   void *ctx)                                                                          \
 	{                                                                                                      \
-		fake_asked(#name, json_string_value(json_object_get(params, "subagentId")), c, fn, ctx);       \
+		fake_request(#name, json_string_value(json_object_get(params, "subagentId")), c, fn, ctx);     \
 	}
 SUBAGENT_METHODS(SUBAGENT_METHOD)
 #undef SUBAGENT_METHOD
@@ -317,29 +316,29 @@ SUBAGENT_METHODS(SUBAGENT_METHOD)
 void engine_link_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			   void *ctx)
 {
-	fake_asked("link_peer", NULL, c, fn, ctx);
+	fake_request("link_peer", NULL, c, fn, ctx);
 }
 void engine_update_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			     void *ctx)
 {
-	fake_asked("update_peer", NULL, c, fn, ctx);
+	fake_request("update_peer", NULL, c, fn, ctx);
 }
 
 void engine_compact_context(struct engine *g, const struct compaction_request *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
 {
-	fake_asked("compact", NULL, c, fn, ctx);
+	fake_request("compact", NULL, c, fn, ctx);
 }
 void engine_rollback_thread(struct engine *g, const struct rollback_request *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
 {
-	fake_asked("rollback", NULL, c, fn, ctx);
+	fake_request("rollback", NULL, c, fn, ctx);
 }
 
 void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c,
 				engine_reply_fn fn, void *ctx)
 {
-	fake_asked("evaluate", r->command_line, c, fn, ctx);
+	fake_request("evaluate", r->command_line, c, fn, ctx);
 }
 FAKE(engine_show_policy, const char *session_id AND const char *cwd, session_id)
 FAKE(engine_set_permission_mode, const char *session_id AND const char *mode, mode)
@@ -349,7 +348,7 @@ FAKE(engine_record_benchmark_reward, const json_t *params, NULL)
 FAKE(engine_compare_benchmark_runs, const json_t *params, NULL)
 void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("reload", NULL, c, fn, ctx);
+	fake_request("reload", NULL, c, fn, ctx);
 }
 int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out,
 			struct err *e)
@@ -360,16 +359,16 @@ int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const
 void engine_create_sandbox(struct engine *g, const struct sandbox_creation *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
-	fake_asked("create_sandbox", r->name, c, fn, ctx);
+	fake_request("create_sandbox", r->name, c, fn, ctx);
 }
 void engine_close_sandbox(struct engine *g, const char *given, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("close_sandbox", given, c, fn, ctx);
+	fake_request("close_sandbox", given, c, fn, ctx);
 }
 void engine_create_published(struct engine *g, const struct sandbox_creation *r, const struct port_publication *ports,
 			     size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("create_sandbox", r->name, c, fn, ctx);
+	fake_request("create_sandbox", r->name, c, fn, ctx);
 }
 int engine_sandbox_process(struct engine *g, const char *given, const struct caller *c, char ret[ID_TEXT_MAX],
 			   struct err *e)
@@ -380,12 +379,12 @@ int engine_sandbox_process(struct engine *g, const char *given, const struct cal
 void engine_publish_port(struct engine *g, const char *process_id, const struct port_publication *given,
 			 const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("publish_port", process_id, c, fn, ctx);
+	fake_request("publish_port", process_id, c, fn, ctx);
 }
 void engine_unpublish_port(struct engine *g, const char *process_id, uint16_t port, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
-	fake_asked("unpublish_port", process_id, c, fn, ctx);
+	fake_request("unpublish_port", process_id, c, fn, ctx);
 }
 void engine_list_ports(struct engine *g, const char *process_id, uint32_t uid, struct buf *out)
 {
@@ -394,17 +393,17 @@ void engine_list_ports(struct engine *g, const char *process_id, uint32_t uid, s
 void engine_checkpoint_sandbox(struct engine *g, const char *given, const char *name, const struct caller *c,
 			       engine_reply_fn fn, void *ctx)
 {
-	fake_asked("checkpoint_sandbox", given, c, fn, ctx);
+	fake_request("checkpoint_sandbox", given, c, fn, ctx);
 }
 void engine_restore_sandbox(struct engine *g, const char *given, const char *checkpoint, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
 {
-	fake_asked("restore_sandbox", given, c, fn, ctx);
+	fake_request("restore_sandbox", given, c, fn, ctx);
 }
 void engine_fork_sandbox(struct engine *g, const char *given, const char *checkpoint, const char *name,
 			 const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	fake_asked("fork_sandbox", given, c, fn, ctx);
+	fake_request("fork_sandbox", given, c, fn, ctx);
 }
 void engine_sandbox_id(struct engine *g, const char *given, const struct caller *c, char ret[ID_SIZE])
 {

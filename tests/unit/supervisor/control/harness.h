@@ -2,8 +2,8 @@
 #define BAILIFF_TEST_CONTROL_HARNESS_H
 
 /*
- * A control with a real store in a folder of its own, a fake engine, and clients on socket pairs, all on one loop that
- * runs while a test waits for something. Every wait has a deadline that only a failing test reaches.
+ * A control with a real store in a temporary directory, a fake engine, and clients on socket pairs, on one loop that
+ * runs while a test waits. Every wait has a deadline that only a failing test reaches.
  */
 
 #include "runtime/base/buf.h"
@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_NS (60ull * 1000000000)
+#define WAIT_NS (60ull * 1000000000)
 
 /* ---- the harness ---- */
 
@@ -53,7 +53,7 @@ struct end {
 	bool eof;
 };
 
-static inline void world_dispatch(evutil_socket_t fd, short what, void *arg) { store_dispatch(arg); }
+static inline void harness_dispatch(evutil_socket_t fd, short what, void *arg) { store_dispatch(arg); }
 
 static inline void harness_open_store(struct harness *w)
 {
@@ -65,7 +65,7 @@ static inline void harness_open_store(struct harness *w)
 	mkdir(spool, 0700);
 	struct store_options o = { .dir = db, .spool_dir = spool, .map_bytes = 1u << 30, .soon_ms = 1 };
 	ck_assert_msg(store_open(&o, &w->store, &e) == 0, "%s", e.message);
-	w->store_ev = event_new(w->base, store_dispatch_fd(w->store), EV_READ | EV_PERSIST, world_dispatch, w->store);
+	w->store_ev = event_new(w->base, store_dispatch_fd(w->store), EV_READ | EV_PERSIST, harness_dispatch, w->store);
 	event_add(w->store_ev, NULL);
 }
 
@@ -117,7 +117,7 @@ static inline void harness_done(struct harness *w)
 		;
 }
 
-/* One round of the loop; waits a little when there is nothing to do. */
+/* Runs the loop once; waits briefly if nothing is ready. */
 static inline void harness_step(struct harness *w)
 {
 	struct timeval little = { .tv_usec = 2000 };
@@ -127,7 +127,7 @@ static inline void harness_step(struct harness *w)
 
 #define until(w, condition)                                                               \
 	do {                                                                              \
-		uint64_t deadline_ = clock_boot_ns() + PATIENCE_NS;                       \
+		uint64_t deadline_ = clock_boot_ns() + WAIT_NS;                           \
 		while (!(condition)) {                                                    \
 			harness_step(w);                                                  \
 			ck_assert_msg(clock_boot_ns() < deadline_, "never: " #condition); \
@@ -169,7 +169,7 @@ static inline void end_read(struct end *e)
 
 static inline void end_send_n(struct harness *w, struct end *e, const char *text, size_t n)
 {
-	uint64_t deadline = clock_boot_ns() + PATIENCE_NS;
+	uint64_t deadline = clock_boot_ns() + WAIT_NS;
 	while (n) {
 		ssize_t sent = send(e->fd, text, n, MSG_NOSIGNAL);
 		if (sent < 0) {
@@ -215,7 +215,7 @@ static inline json_t *ask(struct harness *w, struct end *e, const char *text)
 	return end_line(w, e);
 }
 
-/* A member by its path "error.data.field"; NULL if it is not there. */
+/* A member by its path "error.data.field", or NULL. */
 static inline json_t *at(json_t *v, const char *path)
 {
 	char part[64];

@@ -31,7 +31,7 @@ static void note(void *ctx, const char *process_id, const struct caller *c, stru
 	buf_printf(ctx, "%s %u:%ux%u ", process_id, (unsigned)c->connection, size.rows, size.cols);
 }
 
-START_TEST(test_newest)
+START_TEST(test_the_newest_client_sets_the_size)
 {
 	buf_auto struct buf told = BUF_INIT;
 	struct attachment_size size;
@@ -43,7 +43,7 @@ START_TEST(test_newest)
 	put(&a, A, 2, 50, 132, ATTACHMENT_NEWEST);
 	put(&a, B, 2, 10, 10, ATTACHMENT_NEWEST);
 	expect(&a, A, 50, 132);
-	put(&a, A, 1, 25, 81, ATTACHMENT_NEWEST); /* its window changed: it spoke last */
+	put(&a, A, 1, 25, 81, ATTACHMENT_NEWEST); /* its window changed: it is the newest */
 	expect(&a, A, 25, 81);
 	attachment_gone(&a, 1, note, &told);
 	ck_assert_str_eq(buf_cstr(&told), A " 2:50x132 ");
@@ -57,7 +57,7 @@ START_TEST(test_newest)
 }
 END_TEST
 
-START_TEST(test_smallest)
+START_TEST(test_the_smallest_size_is_used)
 {
 	buf_auto struct buf told = BUF_INIT;
 	struct attachments a;
@@ -69,7 +69,7 @@ START_TEST(test_smallest)
 	expect(&a, A, 24, 80);
 	attachment_gone(&a, 1, note, &told);
 	ck_assert_str_eq(buf_cstr(&told), A " 2:50x80 ");
-	put(&a, A, 4, 60, 200, ATTACHMENT_NEWEST); /* the newest word decides */
+	put(&a, A, 4, 60, 200, ATTACHMENT_NEWEST); /* the policy of the newest client applies */
 	expect(&a, A, 60, 200);
 	attachment_remove(&a, A, 4);
 	expect(&a, A, 50, 80);
@@ -77,7 +77,7 @@ START_TEST(test_smallest)
 }
 END_TEST
 
-START_TEST(test_keep)
+START_TEST(test_a_client_that_keeps_the_size_does_not_set_it)
 {
 	buf_auto struct buf told = BUF_INIT;
 	struct attachment_size size;
@@ -100,7 +100,7 @@ START_TEST(test_keep)
 }
 END_TEST
 
-START_TEST(test_bounded)
+START_TEST(test_attachments_of_a_client_are_bounded)
 {
 	struct attachments a;
 	struct caller c = { .connection = 1 };
@@ -118,4 +118,8 @@ START_TEST(test_bounded)
 }
 END_TEST
 
-int main(void) { return SUITE("attachment", test_newest, test_smallest, test_keep, test_bounded); }
+int main(void)
+{
+	return SUITE("attachment", test_the_newest_client_sets_the_size, test_the_smallest_size_is_used,
+		     test_a_client_that_keeps_the_size_does_not_set_it, test_attachments_of_a_client_are_bounded);
+}

@@ -13,7 +13,7 @@ static void teardown(void) { harness_done(&w); }
 
 /* ---- framing ---- */
 
-START_TEST(every_split_of_two_requests)
+START_TEST(requests_are_parsed_for_every_split)
 {
 	static const char text[] = "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"list_methods\"}\r\n"
 				   "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"nope\"}\n";
@@ -59,7 +59,7 @@ static const struct {
 	  "command[0]" },
 };
 
-START_TEST(the_connection_survives)
+START_TEST(invalid_requests_do_not_end_the_connection)
 {
 	struct end c = end_new(&w, NULL);
 	for (size_t i = 0; i < countof(bad); i++) {
@@ -77,7 +77,7 @@ START_TEST(the_connection_survives)
 }
 END_TEST
 
-START_TEST(deep_nesting)
+START_TEST(deeply_nested_requests_are_rejected)
 {
 	struct end c = end_new(&w, NULL);
 	struct buf line = BUF_INIT;
@@ -91,7 +91,7 @@ START_TEST(deep_nesting)
 }
 END_TEST
 
-START_TEST(oversize_line)
+START_TEST(lines_over_the_limit_are_rejected_and_skipped)
 {
 	struct client *cl;
 	struct end c = end_new(&w, &cl);
@@ -113,7 +113,7 @@ START_TEST(oversize_line)
 }
 END_TEST
 
-START_TEST(a_long_line_that_fits)
+START_TEST(a_long_line_below_the_limit_is_accepted)
 {
 	struct end c = end_new(&w, NULL);
 	struct buf line = BUF_INIT;
@@ -125,13 +125,13 @@ START_TEST(a_long_line_that_fits)
 	line.data[line.len] = '\0';
 	buf_str(&line, "\"}}");
 	json_auto_t *reply = ask(&w, &c, line.data);
-	ck_assert_int_eq(int_at(reply, "id"), 1); /* it reached its method, whatever that makes of such a title */
+	ck_assert_int_eq(int_at(reply, "id"), 1); /* it reached its method, whether or not that accepts such a title */
 	buf_done(&line);
 	end_done(&c);
 }
 END_TEST
 
-START_TEST(quota_of_unfinished_lines)
+START_TEST(unfinished_lines_count_toward_the_quota)
 {
 	w.config.max_queued_bytes_per_uid = 1 << 20;
 	struct end a = end_new(&w, NULL), b = end_new(&w, NULL);
@@ -157,7 +157,7 @@ END_TEST
 
 /* ---- batches, notifications, order ---- */
 
-START_TEST(batches)
+START_TEST(a_batch_gets_one_array_of_replies)
 {
 	struct end c = end_new(&w, NULL);
 	json_auto_t *all = ask(&w, &c,
@@ -186,7 +186,7 @@ START_TEST(batches)
 }
 END_TEST
 
-START_TEST(a_batch_waits_for_all)
+START_TEST(a_batch_is_answered_when_all_its_calls_are)
 {
 	struct end c = end_new(&w, NULL);
 	fake.hold = true;
@@ -218,7 +218,7 @@ START_TEST(the_replies_of_a_batch_are_bounded)
 }
 END_TEST
 
-START_TEST(ids_come_back)
+START_TEST(replies_have_the_ids_of_their_requests)
 {
 	static const char *const ids[] = {
 		"\"x\"", "\"\"", "\"\\u00fc\\n\\\"\"", "0", "-5", "4503599627370496", "null"
@@ -236,7 +236,7 @@ END_TEST
 
 /* ---- roles ---- */
 
-START_TEST(roles_only_go_down)
+START_TEST(a_role_can_only_be_lowered)
 {
 	struct end c = end_new(&w, NULL);
 	json_auto_t *hello = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}");
@@ -265,7 +265,7 @@ END_TEST
 
 /* ---- ends ---- */
 
-START_TEST(half_close_still_gets_its_replies)
+START_TEST(a_half_closed_connection_gets_its_replies)
 {
 	struct end c = end_new(&w, NULL);
 	fake.hold = true;
@@ -284,7 +284,7 @@ START_TEST(half_close_still_gets_its_replies)
 }
 END_TEST
 
-START_TEST(half_closed_and_then_gone)
+START_TEST(a_half_closed_connection_that_closes_is_removed)
 {
 	struct end c = end_new(&w, NULL);
 	fake.hold = true;
@@ -302,7 +302,7 @@ START_TEST(half_closed_and_then_gone)
 }
 END_TEST
 
-START_TEST(an_answer_after_the_client_has_gone)
+START_TEST(a_reply_after_the_client_disconnected_is_discarded)
 {
 	struct end c = end_new(&w, NULL);
 	fake.hold = true;
@@ -318,7 +318,7 @@ START_TEST(an_answer_after_the_client_has_gone)
 }
 END_TEST
 
-START_TEST(freed_with_calls_under_way)
+START_TEST(control_can_be_freed_with_calls_in_progress)
 {
 	struct end c = end_new(&w, NULL);
 	fake.hold = true;
@@ -350,7 +350,7 @@ START_TEST(requests_in_flight_are_bounded)
 	for (int i = 0; i < 20; i++)
 		harness_step(&w);
 	ck_assert_uint_eq(fake.calls, CLIENT_CALLS_MAX);
-	/* While nothing is read, its end is seen all the same. */
+	/* A disconnect is noticed even while nothing is read. */
 	end_done(&c);
 	until(&w, w.control->nclients == 0);
 	buf_done(&many);
@@ -427,7 +427,7 @@ START_TEST(connections_of_a_uid_are_limited)
 }
 END_TEST
 
-START_TEST(no_descriptors_left)
+START_TEST(without_descriptors_new_connections_are_rejected)
 {
 	open_listener();
 	struct end old = dial(), late = dial();
@@ -436,7 +436,7 @@ START_TEST(no_descriptors_left)
 	end_done(&late);
 	until(&w, w.control->nclients == 1);
 	struct end c = dial();
-	/* Nothing free: the limit is where the next descriptor would be. */
+	/* No descriptor is free: the limit is the number of the next one. */
 	int next = dup(0);
 	close(next);
 	struct rlimit limit, tight;
@@ -450,7 +450,7 @@ START_TEST(no_descriptors_left)
 	ck_assert_int_ge(w.control->spare_fd, 0);
 	ck_assert_uint_eq(w.control->counts.refused, 1);
 	setrlimit(RLIMIT_NOFILE, &limit);
-	/* Without even the reserve it rests, and comes back. */
+	/* Without the reserve descriptor the listener pauses and resumes later. */
 	struct end d = dial();
 	int reserve = fd_take(&w.control->spare_fd);
 	setrlimit(RLIMIT_NOFILE, &tight);
@@ -466,7 +466,7 @@ START_TEST(no_descriptors_left)
 }
 END_TEST
 
-START_TEST(idle_connections_are_small)
+START_TEST(idle_connections_hold_no_buffers)
 {
 	struct client *cl;
 	struct end c = end_new(&w, &cl);
@@ -485,26 +485,26 @@ int main(void)
 	TCase *t = tcase_create("all");
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, every_split_of_two_requests);
-	tcase_add_test(t, the_connection_survives);
-	tcase_add_test(t, deep_nesting);
-	tcase_add_test(t, oversize_line);
-	tcase_add_test(t, a_long_line_that_fits);
-	tcase_add_test(t, quota_of_unfinished_lines);
-	tcase_add_test(t, batches);
-	tcase_add_test(t, a_batch_waits_for_all);
+	tcase_add_test(t, requests_are_parsed_for_every_split);
+	tcase_add_test(t, invalid_requests_do_not_end_the_connection);
+	tcase_add_test(t, deeply_nested_requests_are_rejected);
+	tcase_add_test(t, lines_over_the_limit_are_rejected_and_skipped);
+	tcase_add_test(t, a_long_line_below_the_limit_is_accepted);
+	tcase_add_test(t, unfinished_lines_count_toward_the_quota);
+	tcase_add_test(t, a_batch_gets_one_array_of_replies);
+	tcase_add_test(t, a_batch_is_answered_when_all_its_calls_are);
 	tcase_add_test(t, the_replies_of_a_batch_are_bounded);
-	tcase_add_test(t, ids_come_back);
-	tcase_add_test(t, roles_only_go_down);
-	tcase_add_test(t, half_close_still_gets_its_replies);
-	tcase_add_test(t, half_closed_and_then_gone);
-	tcase_add_test(t, an_answer_after_the_client_has_gone);
-	tcase_add_test(t, freed_with_calls_under_way);
+	tcase_add_test(t, replies_have_the_ids_of_their_requests);
+	tcase_add_test(t, a_role_can_only_be_lowered);
+	tcase_add_test(t, a_half_closed_connection_gets_its_replies);
+	tcase_add_test(t, a_half_closed_connection_that_closes_is_removed);
+	tcase_add_test(t, a_reply_after_the_client_disconnected_is_discarded);
+	tcase_add_test(t, control_can_be_freed_with_calls_in_progress);
 	tcase_add_test(t, requests_in_flight_are_bounded);
 	tcase_add_test(t, a_client_that_does_not_read_is_not_read_from);
 	tcase_add_test(t, connections_of_a_uid_are_limited);
-	tcase_add_test(t, no_descriptors_left);
-	tcase_add_test(t, idle_connections_are_small);
+	tcase_add_test(t, without_descriptors_new_connections_are_rejected);
+	tcase_add_test(t, idle_connections_hold_no_buffers);
 	suite_add_tcase(s, t);
 	return harness_main(s);
 }

@@ -10,7 +10,7 @@ static struct harness w;
 static void setup(void) { harness_new(&w); }
 static void teardown(void) { harness_done(&w); }
 
-START_TEST(same_key_same_result)
+START_TEST(the_same_key_gives_the_same_result)
 {
 	struct end c = end_new(&w, NULL);
 	fake.answer = "{\"sessionId\":\"sess_first\"}";
@@ -41,7 +41,7 @@ START_TEST(same_key_same_result)
 }
 END_TEST
 
-START_TEST(same_key_other_request)
+START_TEST(the_same_key_with_another_request_is_a_conflict)
 {
 	struct end c = end_new(&w, NULL);
 	json_decref(ask(&w, &c, SESSION(1, "a", "k")));
@@ -63,7 +63,7 @@ START_TEST(same_key_other_request)
 }
 END_TEST
 
-START_TEST(while_the_first_is_under_way)
+START_TEST(a_repeated_request_waits_for_the_first)
 {
 	struct end a = end_new(&w, NULL), b = end_new(&w, NULL), gone = end_new(&w, NULL);
 	fake.hold = true;
@@ -87,7 +87,7 @@ START_TEST(while_the_first_is_under_way)
 }
 END_TEST
 
-START_TEST(the_first_ones_client_goes)
+START_TEST(a_repeated_request_gets_the_result_if_the_first_client_disconnects)
 {
 	struct end a = end_new(&w, NULL), b = end_new(&w, NULL);
 	fake.hold = true;
@@ -101,7 +101,7 @@ START_TEST(the_first_ones_client_goes)
 	json_auto_t *reply = end_line(&w, &b);
 	expect_error(reply, -32014, "it failed");
 	ck_assert_str_eq(text_at(reply, "error.data.stage"), "cwd");
-	/* A failure that the engine did not store is no result: it is tried again. */
+	/* A failure that the engine did not store is not a result: the request runs again. */
 	fake.error = NULL;
 	fake.hold = false;
 	json_auto_t *again = ask(&w, &b, SESSION(3, "a", "k"));
@@ -111,7 +111,7 @@ START_TEST(the_first_ones_client_goes)
 END_TEST
 
 /* Puts a record as the engine would, for the request SESSION(…, "a", key). */
-static void remember(const char *key, const char *json)
+static void store_record(const char *key, const char *json)
 {
 	static const char body[] = "create_session\0{\"title\":\"a\",\"workspaceId\":\"w\"}";
 	uint8_t hash[32];
@@ -122,30 +122,30 @@ static void remember(const char *key, const char *json)
 	store_flush(w.store);
 }
 
-START_TEST(what_the_engine_stored)
+START_TEST(stored_records_give_results_errors_or_unknown_outcomes)
 {
 	struct end c = end_new(&w, NULL);
-	remember("p", "{\"pending\":true,\"processId\":\"proc_1\"}");
+	store_record("p", "{\"pending\":true,\"processId\":\"proc_1\"}");
 	json_auto_t *pending = ask(&w, &c, SESSION(1, "a", "p"));
 	expect_error(pending, -32011, "not known");
 	ck_assert_str_eq(text_at(pending, "error.data.outcome"), "unknown");
 	ck_assert_str_eq(text_at(pending, "error.data.processId"), "proc_1");
 	ck_assert(json_is_false(at(pending, "error.data.retryable")));
-	remember("e", "{\"$error\":{\"code\":\"sandbox\",\"message\":\"no such "
-		      "file\",\"field\":\"cwd\",\"data\":{\"stage\":\"cwd\"}}}");
+	store_record("e", "{\"$error\":{\"code\":\"sandbox\",\"message\":\"no such "
+			  "file\",\"field\":\"cwd\",\"data\":{\"stage\":\"cwd\"}}}");
 	json_auto_t *error = ask(&w, &c, SESSION(2, "a", "e"));
 	expect_error(error, -32014, "cwd: no such file");
 	ck_assert_str_eq(text_at(error, "error.data.stage"), "cwd");
 	ck_assert_str_eq(text_at(error, "error.data.category"), "sandbox_failed");
-	remember("n", "{\"$error\":{\"code\":\"not_found\",\"message\":\"gone\",\"data\":{}}}");
+	store_record("n", "{\"$error\":{\"code\":\"not_found\",\"message\":\"gone\",\"data\":{}}}");
 	json_auto_t *bare = ask(&w, &c, SESSION(3, "a", "n"));
 	expect_error(bare, -32004, "gone");
-	remember("r", "{\"sessionId\":\"sess_9\"}");
+	store_record("r", "{\"sessionId\":\"sess_9\"}");
 	json_auto_t *result = ask(&w, &c, SESSION(4, "a", "r"));
 	ck_assert_str_eq(text_at(result, "result.sessionId"), "sess_9");
 	ck_assert_uint_eq(fake.calls, 0);
-	/* The engine can run this one again. */
-	remember("b", "{\"begun\":true}");
+	/* The engine can repeat this request. */
+	store_record("b", "{\"begun\":true}");
 	fake.answer = "{\"sessionId\":\"sess_8\"}";
 	for (int i = 0; i < 2; i++) {
 		json_auto_t *begun = ask(&w, &c, SESSION(5, "a", "b"));
@@ -160,13 +160,13 @@ START_TEST(what_the_engine_stored)
 END_TEST
 
 /* The engine's own record lacks the sequence of its commit: a retry gets the first caller's reply. */
-START_TEST(the_fuller_result_is_kept)
+START_TEST(the_result_with_the_sequence_is_kept)
 {
 	struct end c = end_new(&w, NULL);
 	fake.hold = true;
 	end_send(&w, &c, SESSION(1, "a", "k") "\n");
 	until(&w, fake.fn);
-	remember("k", "{\"sessionId\":\"sess_1\"}");
+	store_record("k", "{\"sessionId\":\"sess_1\"}");
 	fake.answer = "{\"sessionId\":\"sess_1\",\"sequence\":7}";
 	fake_release();
 	json_auto_t *one = end_line(&w, &c), *two = ask(&w, &c, SESSION(2, "a", "k"));
@@ -176,7 +176,7 @@ START_TEST(the_fuller_result_is_kept)
 }
 END_TEST
 
-START_TEST(notifications_and_batches_with_keys)
+START_TEST(keys_apply_to_notifications_and_batches)
 {
 	struct end c = end_new(&w, NULL);
 	json_auto_t *batch = ask(&w, &c,
@@ -199,13 +199,13 @@ int main(void)
 	TCase *t = tcase_create("all");
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, same_key_same_result);
-	tcase_add_test(t, same_key_other_request);
-	tcase_add_test(t, while_the_first_is_under_way);
-	tcase_add_test(t, the_first_ones_client_goes);
-	tcase_add_test(t, what_the_engine_stored);
-	tcase_add_test(t, the_fuller_result_is_kept);
-	tcase_add_test(t, notifications_and_batches_with_keys);
+	tcase_add_test(t, the_same_key_gives_the_same_result);
+	tcase_add_test(t, the_same_key_with_another_request_is_a_conflict);
+	tcase_add_test(t, a_repeated_request_waits_for_the_first);
+	tcase_add_test(t, a_repeated_request_gets_the_result_if_the_first_client_disconnects);
+	tcase_add_test(t, stored_records_give_results_errors_or_unknown_outcomes);
+	tcase_add_test(t, the_result_with_the_sequence_is_kept);
+	tcase_add_test(t, keys_apply_to_notifications_and_batches);
 	suite_add_tcase(s, t);
 	return harness_main(s);
 }

@@ -36,7 +36,7 @@ static void expect_range(const char *params, long long first, size_t n, bool mor
 	ck_assert_int_eq(int_at(reply, "result.lastSequence"), (long long)store_last_sequence(w.store));
 }
 
-START_TEST(ranges)
+START_TEST(events_are_listed_by_range)
 {
 	expect_range("", 0, 0, false);
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 150, 1);
@@ -62,7 +62,7 @@ START_TEST(ranges)
 }
 END_TEST
 
-START_TEST(newest_first)
+START_TEST(events_are_listed_newest_first)
 {
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 150, 1);
 	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_2", NULL, 10, 1);
@@ -83,7 +83,7 @@ START_TEST(newest_first)
 	expect_range("\"order\":\"desc\",\"processId\":\"proc_1\",\"afterSequence\":149", 150, 1, false);
 	expect_range("\"order\":\"desc\",\"sessionId\":\"sess_none\"", 0, 0, false);
 
-	/* Pages, the last one first, are the log in reverse. */
+	/* Descending pages are the log in reverse. */
 	for (long long before = 20161, n = 0;; before -= n) {
 		char params[100];
 		snprintf(params, sizeof params, "\"order\":\"desc\",\"limit\":997,\"beforeSequence\":%lld", before);
@@ -130,7 +130,7 @@ START_TEST(a_page_is_bounded_in_bytes)
 }
 END_TEST
 
-START_TEST(a_long_search_lets_others_work)
+START_TEST(a_long_search_does_not_block_other_clients)
 {
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 20000, 1);
 	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_1", NULL, 1, 1);
@@ -158,10 +158,10 @@ static void on_pruned(void *ctx, uint64_t removed, const struct err *e)
 	*(bool *)ctx = true;
 }
 
-/* Sends a search, and removes events while it waits for its next turn. */
+/* Sends a search, and removes events while it waits to continue. */
 static json_t *list_while_pruned(const char *params, uint64_t floor)
 {
-	uint64_t deadline = clock_boot_ns() + PATIENCE_NS;
+	uint64_t deadline = clock_boot_ns() + WAIT_NS;
 	bool done = false;
 	char text[300];
 
@@ -172,19 +172,19 @@ static json_t *list_while_pruned(const char *params, uint64_t floor)
 	end_send(&w, &c, text);
 	until(&w, !TAILQ_EMPTY(&w.control->listings));
 	store_prune(w.store, floor, 0, on_pruned, &done);
-	while (store_first_sequence(w.store) != floor) /* not by steps of the loop: the search would go on */
+	while (store_first_sequence(w.store) != floor) /* not by steps of the loop: the search would continue */
 		ck_assert(poll(NULL, 0, 1) == 0 && clock_boot_ns() < deadline);
 	ck_assert(!TAILQ_EMPTY(&w.control->listings));
 	until(&w, done);
 	return end_line(&w, &c);
 }
 
-START_TEST(a_prune_while_events_are_listed)
+START_TEST(events_can_be_pruned_while_they_are_listed)
 {
 	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_1", NULL, 1, 1);
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 30000, 1);
 	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_1", NULL, 1, 1);
-	/* the first artifact is listed, so what was removed after it would be a gap */
+	/* the first artifact is listed, so the events removed after it are a gap */
 	json_auto_t *gap = list_while_pruned("", 10000);
 	expect_error(gap, -32013, "10000");
 	ck_assert_int_eq(int_at(gap, "error.data.firstSequence"), 10000);
@@ -193,18 +193,18 @@ START_TEST(a_prune_while_events_are_listed)
 	ck_assert_int_eq(int_at(later, "result.events.0.sequence"), 30002);
 	ck_assert_uint_eq(json_array_size(at(later, "result.events")), 1);
 	ck_assert_int_eq(int_at(later, "result.firstSequence"), 19500);
-	/* newest first it only ends earlier */
+	/* in descending order the list only ends earlier */
 	json_auto_t *newest = list_while_pruned(",\"order\":\"desc\"", 20500);
 	ck_assert_int_eq(int_at(newest, "result.events.0.sequence"), 30002);
 	ck_assert_uint_eq(json_array_size(at(newest, "result.events")), 1);
 	ck_assert(json_is_false(at(newest, "result.hasMore")));
-	/* the client named the event */
+	/* the client named the first event */
 	json_auto_t *named = list_while_pruned(",\"afterSequence\":20499", 29000);
 	expect_error(named, -32013, "29000");
 }
 END_TEST
 
-START_TEST(emit)
+START_TEST(events_are_emitted_with_payload_and_members)
 {
 	json_auto_t *reply = call("emit_events",
 				  "\"sessionId\":\"sess_1\",\"events\":[{\"type\":\"run.status\",\"payload\":{"
@@ -234,7 +234,7 @@ static const struct {
 	{ "[{\"type\":\"run.status\",\"sessionId\":\"sess_2\"}]", -32602, "events[0].sessionId" },
 };
 
-START_TEST(emit_refuses)
+START_TEST(invalid_events_are_rejected_with_their_position)
 {
 	char params[500];
 	snprintf(params, sizeof params, "\"sessionId\":\"sess_1\",\"events\":%s", bad[_i].events);
@@ -244,7 +244,7 @@ START_TEST(emit_refuses)
 }
 END_TEST
 
-START_TEST(health_metrics_methods)
+START_TEST(health_metrics_and_methods_are_returned)
 {
 	json_auto_t *health = call("get_health", "");
 	ck_assert_str_eq(text_at(health, "result.status"), "ok");
@@ -273,14 +273,14 @@ int main(void)
 	TCase *t = tcase_create("all");
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, ranges);
-	tcase_add_test(t, newest_first);
+	tcase_add_test(t, events_are_listed_by_range);
+	tcase_add_test(t, events_are_listed_newest_first);
 	tcase_add_test(t, a_page_is_bounded_in_bytes);
-	tcase_add_test(t, a_long_search_lets_others_work);
-	tcase_add_test(t, a_prune_while_events_are_listed);
-	tcase_add_test(t, emit);
-	tcase_add_loop_test(t, emit_refuses, 0, (int)countof(bad));
-	tcase_add_test(t, health_metrics_methods);
+	tcase_add_test(t, a_long_search_does_not_block_other_clients);
+	tcase_add_test(t, events_can_be_pruned_while_they_are_listed);
+	tcase_add_test(t, events_are_emitted_with_payload_and_members);
+	tcase_add_loop_test(t, invalid_events_are_rejected_with_their_position, 0, (int)countof(bad));
+	tcase_add_test(t, health_metrics_and_methods_are_returned);
 	suite_add_tcase(s, t);
 	return harness_main(s);
 }

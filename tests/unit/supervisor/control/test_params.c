@@ -71,7 +71,7 @@ static const struct {
 	{ "{\"\":1}", "\"\"", "unknown parameter" },
 };
 
-START_TEST(names_the_field)
+START_TEST(errors_name_the_field)
 {
 	struct err e = ERR_INIT;
 	json_auto_t *v = json_loads(bad[_i].json, JSON_ALLOW_NUL, NULL);
@@ -83,7 +83,7 @@ START_TEST(names_the_field)
 }
 END_TEST
 
-START_TEST(takes_what_is_right)
+START_TEST(valid_parameters_are_accepted)
 {
 	struct err e = ERR_INIT;
 	json_auto_t *v = json_loads(
@@ -98,7 +98,7 @@ START_TEST(takes_what_is_right)
 }
 END_TEST
 
-START_TEST(names_longer_than_a_field)
+START_TEST(a_long_unknown_name_is_rejected)
 {
 	struct err e = ERR_INIT;
 	char key[5000];
@@ -111,7 +111,7 @@ START_TEST(names_longer_than_a_field)
 }
 END_TEST
 
-START_TEST(the_table_is_sound)
+START_TEST(the_method_table_is_consistent)
 {
 	for (size_t i = 0; i < control_methods.count; i++) {
 		const struct method *m = &control_methods.rows[i];
@@ -143,7 +143,7 @@ static void check_rows(const struct method *m, const struct param *params)
 	}
 }
 
-START_TEST(of_every_id_it_is_known_whose_it_is)
+START_TEST(every_id_parameter_has_a_known_owner)
 {
 	for (size_t i = 0; i < control_methods.count; i++)
 		check_rows(&control_methods.rows[i], control_methods.rows[i].params());
@@ -151,7 +151,7 @@ START_TEST(of_every_id_it_is_known_whose_it_is)
 }
 END_TEST
 
-START_TEST(a_struct_gets_what_is_given)
+START_TEST(a_struct_is_filled_from_the_parameters)
 {
 	json_auto_t *given = json_loads(
 		"{\"processId\":\"proc_1\",\"until\":{\"text\":\"$ \",\"exit\":true},\"after\":0}", 0, NULL);
@@ -172,7 +172,7 @@ START_TEST(a_struct_gets_what_is_given)
 }
 END_TEST
 
-START_TEST(a_method_that_changes_something_has_its_key_first)
+START_TEST(a_mutating_method_has_its_idempotency_key)
 {
 	json_auto_t *given = json_loads("{\"idempotencyKey\":\"k\",\"processId\":\"proc_1\",\"data\":\"x\"}", 0, NULL);
 	const struct method *m = method_find(&control_methods, "write_process_stdin");
@@ -191,13 +191,13 @@ int main(void)
 	Suite *s = suite_create("params");
 	TCase *t = tcase_create("all");
 	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, names_the_field, 0, (int)(sizeof bad / sizeof *bad));
-	tcase_add_test(t, takes_what_is_right);
-	tcase_add_test(t, names_longer_than_a_field);
-	tcase_add_test(t, the_table_is_sound);
-	tcase_add_test(t, of_every_id_it_is_known_whose_it_is);
-	tcase_add_test(t, a_struct_gets_what_is_given);
-	tcase_add_test(t, a_method_that_changes_something_has_its_key_first);
+	tcase_add_loop_test(t, errors_name_the_field, 0, (int)(sizeof bad / sizeof *bad));
+	tcase_add_test(t, valid_parameters_are_accepted);
+	tcase_add_test(t, a_long_unknown_name_is_rejected);
+	tcase_add_test(t, the_method_table_is_consistent);
+	tcase_add_test(t, every_id_parameter_has_a_known_owner);
+	tcase_add_test(t, a_struct_is_filled_from_the_parameters);
+	tcase_add_test(t, a_mutating_method_has_its_idempotency_key);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-START_TEST(status_text)
+START_TEST(the_status_of_a_process_is_parsed)
 {
 	struct peer_status s;
 	ck_assert_int_eq(
@@ -33,7 +33,7 @@ START_TEST(status_text)
 	ck_assert(s.init_name && s.ended);
 	ck_assert_int_eq(peer_status_parse("Name:\tbailiff-init2\nState:\tR\nPPid:\t0\n", &s), 0);
 	ck_assert(!s.init_name);
-	/* What a program calls itself stays in its line: the kernel writes a newline in a name as \\n. */
+	/* A program's name cannot forge a line: the kernel writes a newline in a name as \\n. */
 	ck_assert_int_eq(peer_status_parse("Name:\t\\nPPid:\t1\nState:\tR\nPPid:\t5\n", &s), 0);
 	ck_assert_int_eq(s.parent, 5);
 	ck_assert_int_eq(peer_status_parse("Name:\tx\nPPid:\t1\n", &s), -1);
@@ -45,7 +45,7 @@ START_TEST(status_text)
 }
 END_TEST
 
-START_TEST(own_children_pass)
+START_TEST(ordinary_peers_are_accepted)
 {
 	int fds[2];
 	struct peer p;
@@ -55,17 +55,17 @@ START_TEST(own_children_pass)
 	ck_assert_int_eq(p.pid, getpid());
 	ck_assert_uint_eq(p.uid, geteuid());
 	ck_assert_int_eq(peer_check(fds[0], &p, &e), 0);
-	/* The name alone means nothing: only pid 1 of a namespace below ours is an init. */
+	/* The name alone is not enough: only pid 1 of a namespace below ours is an init. */
 	prctl(PR_SET_NAME, SANDBOX_INIT_NAME, 0, 0, 0);
 	ck_assert_int_eq(peer_check(fds[0], &p, &e), 0);
-	/* A peer that has no number here could be anywhere. */
+	/* A peer without a pid in this namespace could be anywhere. */
 	p.pid = 0;
 	ck_assert_int_eq(peer_check(fds[0], &p, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
 }
 END_TEST
 
-/* A listening socket in the abstract namespace; the child connects from within a pid namespace of its own. */
+/* Opens a listening abstract socket; the child connects to it from its own pid namespace. */
 static int listen_on(struct sockaddr_un *a, socklen_t *len)
 {
 	static int serial;
@@ -79,9 +79,9 @@ static int listen_on(struct sockaddr_un *a, socklen_t *len)
 }
 
 /*
- * Below a child of ours, the init of a new pid namespace, as many in each other as `depth` says, and below the last of
- * them a chain of processes of which the last connects. The init at level `named` is called as a sandbox's. Unsharing
- * is the child's business: it would follow this process.
+ * Starts a child with `depth` nested pid namespaces, and below the innermost init a chain of processes of which the
+ * last one connects. The init at level `named` has the name of a sandbox's init. The child unshares, because the effect
+ * on this process would last.
  */
 static pid_t start_namespaces(const struct sockaddr_un *a, socklen_t len, int depth, int named)
 {
@@ -114,8 +114,8 @@ static pid_t start_namespaces(const struct sockaddr_un *a, socklen_t len, int de
 		pause();
 }
 
-/* Whether a client at that depth passes; −1: there are no namespaces for us here. */
-static int passes(int depth, int named)
+/* Whether a client at that depth is accepted; −1: pid namespaces are not available. */
+static int is_accepted(int depth, int named)
 {
 	struct sockaddr_un a;
 	socklen_t len;
@@ -142,7 +142,7 @@ static int passes(int depth, int named)
 	kill(p.pid, SIGKILL);
 	ck_assert_int_eq(poll(&gone, 1, 60000), 1);
 	close(gone.fd);
-	/* Its namespace can no longer be determined. */
+	/* The namespace of an ended process can no longer be determined. */
 	ck_assert_int_eq(peer_check(fd, &p, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
 	kill(child, SIGKILL);
@@ -152,15 +152,15 @@ static int passes(int depth, int named)
 	return r == 0;
 }
 
-START_TEST(a_peer_in_a_sandbox)
+START_TEST(peers_in_a_sandbox_are_rejected)
 {
-	if (passes(1, -1) < 0)
+	if (is_accepted(1, -1) < 0)
 		return;
-	ck_assert_int_eq(passes(1, -1), 1); /* another program's container */
-	ck_assert_int_eq(passes(1, 0), 0);
-	ck_assert_int_eq(passes(3, -1), 1);
+	ck_assert_int_eq(is_accepted(1, -1), 1); /* another program's container */
+	ck_assert_int_eq(is_accepted(1, 0), 0);
+	ck_assert_int_eq(is_accepted(3, -1), 1);
 	for (int named = 0; named < 3; named++) /* a container in a sandbox, and a sandbox in a container */
-		ck_assert_int_eq(passes(3, named), 0);
+		ck_assert_int_eq(is_accepted(3, named), 0);
 }
 END_TEST
 
@@ -169,9 +169,9 @@ int main(void)
 	Suite *s = suite_create("peer");
 	TCase *t = tcase_create("all");
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, status_text);
-	tcase_add_test(t, own_children_pass);
-	tcase_add_test(t, a_peer_in_a_sandbox);
+	tcase_add_test(t, the_status_of_a_process_is_parsed);
+	tcase_add_test(t, ordinary_peers_are_accepted);
+	tcase_add_test(t, peers_in_a_sandbox_are_rejected);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -37,7 +37,7 @@ static void expect_silence(struct end *c)
 	ck_assert(!end_has_line(c));
 }
 
-START_TEST(from_every_sequence_then_live)
+START_TEST(a_subscription_continues_live_from_every_sequence)
 {
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 20, 1);
 	uint64_t last = store_last_sequence(w.store);
@@ -61,7 +61,7 @@ START_TEST(from_every_sequence_then_live)
 }
 END_TEST
 
-START_TEST(live_only_by_default)
+START_TEST(a_subscription_is_live_by_default)
 {
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 3, 1);
 	struct end c = end_new(&w, NULL);
@@ -75,7 +75,7 @@ START_TEST(live_only_by_default)
 }
 END_TEST
 
-START_TEST(filters)
+START_TEST(filters_select_events)
 {
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 2, 1);       /* 1 2 */
 	append(&w, EVENT_RUN_STATUS, me, "sess_2", "proc_2", 2, 1);       /* 3 4 */
@@ -113,7 +113,7 @@ START_TEST(filters)
 }
 END_TEST
 
-START_TEST(a_peer_sees_its_own_only)
+START_TEST(a_peer_receives_only_its_own_events)
 {
 	append(&w, EVENT_RUN_STATUS, 1234, "sess_1", "proc_1", 1, 1);
 	append(&w, EVENT_RUN_STATUS, 5678, "sess_2", "proc_2", 1, 1);
@@ -135,9 +135,9 @@ START_TEST(a_peer_sees_its_own_only)
 }
 END_TEST
 
-START_TEST(an_index_does_not_lose_the_place)
+START_TEST(a_subscription_by_index_misses_no_events)
 {
-	/* More than is kept in reach of memory, so that the log is read through the index. */
+	/* More events than are kept in memory, so that the log is read through the index. */
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 2, 1);
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_2", 3000, 1);
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 1, 1);
@@ -156,7 +156,7 @@ START_TEST(an_index_does_not_lose_the_place)
 }
 END_TEST
 
-START_TEST(unsubscribe)
+START_TEST(only_the_subscriber_can_unsubscribe)
 {
 	struct end c = end_new(&w, NULL), other = end_new(&w, NULL);
 	json_auto_t *reply = subscribe(&c, "");
@@ -177,7 +177,7 @@ START_TEST(unsubscribe)
 }
 END_TEST
 
-START_TEST(limit_of_a_uid)
+START_TEST(subscriptions_of_a_uid_are_limited)
 {
 	w.config.max_subscriptions_per_uid = 2;
 	struct end a = end_new(&w, NULL), b = end_new(&w, NULL);
@@ -193,7 +193,7 @@ START_TEST(limit_of_a_uid)
 }
 END_TEST
 
-START_TEST(in_a_batch_the_reply_is_first)
+START_TEST(events_follow_the_reply_of_a_batch)
 {
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 3, 1);
 	struct end c = end_new(&w, NULL);
@@ -213,7 +213,7 @@ START_TEST(in_a_batch_the_reply_is_first)
 }
 END_TEST
 
-START_TEST(a_slow_reader_is_bounded_and_misses_nothing)
+START_TEST(a_slow_reader_uses_bounded_memory_and_misses_nothing)
 {
 	struct client *slow_client;
 	struct end slow = end_new(&w, &slow_client), fast = end_new(&w, NULL);
@@ -230,7 +230,7 @@ START_TEST(a_slow_reader_is_bounded_and_misses_nothing)
 	for (uint64_t n = 1; n <= 2000; n++)
 		expect_event(&slow, n);
 	expect_silence(&slow);
-	/* A hundred that never read cost the same, each. */
+	/* A hundred clients that never read use the same memory each. */
 	struct end stuck[30];
 	for (int i = 0; i < 30; i++) {
 		stuck[i] = end_new(&w, NULL);
@@ -265,7 +265,7 @@ static void prune(uint64_t floor)
 	until(&w, store_first_sequence(w.store) == floor);
 }
 
-START_TEST(retention)
+START_TEST(a_subscription_behind_retention_gets_a_gap_message)
 {
 	struct client *cl;
 	struct end slow = end_new(&w, &cl), c = end_new(&w, NULL);
@@ -307,16 +307,16 @@ int main(void)
 	TCase *t = tcase_create("all");
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, from_every_sequence_then_live);
-	tcase_add_test(t, live_only_by_default);
-	tcase_add_test(t, filters);
-	tcase_add_test(t, a_peer_sees_its_own_only);
-	tcase_add_test(t, an_index_does_not_lose_the_place);
-	tcase_add_test(t, unsubscribe);
-	tcase_add_test(t, limit_of_a_uid);
-	tcase_add_test(t, in_a_batch_the_reply_is_first);
-	tcase_add_test(t, a_slow_reader_is_bounded_and_misses_nothing);
-	tcase_add_test(t, retention);
+	tcase_add_test(t, a_subscription_continues_live_from_every_sequence);
+	tcase_add_test(t, a_subscription_is_live_by_default);
+	tcase_add_test(t, filters_select_events);
+	tcase_add_test(t, a_peer_receives_only_its_own_events);
+	tcase_add_test(t, a_subscription_by_index_misses_no_events);
+	tcase_add_test(t, only_the_subscriber_can_unsubscribe);
+	tcase_add_test(t, subscriptions_of_a_uid_are_limited);
+	tcase_add_test(t, events_follow_the_reply_of_a_batch);
+	tcase_add_test(t, a_slow_reader_uses_bounded_memory_and_misses_nothing);
+	tcase_add_test(t, a_subscription_behind_retention_gets_a_gap_message);
 	suite_add_tcase(s, t);
 	return harness_main(s);
 }

@@ -1,4 +1,4 @@
-/* The client of systemd's manager against a bus that is played by a thread of the test. */
+/* The client of systemd's manager against a fake bus, which is a thread of the test. */
 
 #include "supervisor/daemon/systemd_scope.h"
 
@@ -22,16 +22,16 @@
 #define JOB "/org/freedesktop/systemd1/job/17"
 #define TIMEOUT_MS 300
 
-enum manners { KIND, SILENT, REFUSES_USER, GARBAGE, HANGS_UP, DENIES, HAS_OLD_SCOPE, JOB_FAILS, NO_JOB, HUGE };
+enum behaviour { WORKS, SILENT, REFUSES_USER, GARBAGE, DISCONNECTS, DENIES, HAS_OLD_SCOPE, JOB_FAILS, NO_JOB, HUGE };
 
 /* The script of the fake bus, and its observations. */
 static struct {
-	enum manners manners;
+	enum behaviour behaviour;
 	char folder[64], path[96];
 	const char *sockets[3];
 	int listen;
 	pthread_t thread;
-	char calls[512]; /* members, each with a space behind it */
+	char calls[512]; /* members, each followed by a space */
 	unsigned starts;
 	struct buf body; /* of StartTransientUnit */
 	uint8_t flags;
@@ -48,7 +48,7 @@ static void put_header_text(struct buf *b, uint8_t code, char type, const char *
 		dbus_put_str(b, value);
 }
 
-/* Written apart from dbus_put_call, which makes calls only. */
+/* Independent of dbus_put_call, which only writes calls. */
 static void send_message(int fd, enum dbus_type type, uint32_t reply_to, const char *name, const char *signature,
 			 const struct buf *body)
 {
@@ -75,7 +75,7 @@ static void send_message(int fd, enum dbus_type type, uint32_t reply_to, const c
 	(void)!send(fd, m.data, m.len, MSG_NOSIGNAL); /* the client may have given up */
 }
 
-static void send_refusal(int fd, uint32_t to, const char *name, const char *text)
+static void send_error(int fd, uint32_t to, const char *name, const char *text)
 {
 	buf_auto struct buf body = BUF_INIT;
 	dbus_put_str(&body, text);
@@ -105,22 +105,22 @@ static void answer(int fd, const struct dbus_message *m, uint32_t serial)
 		buf_append(&bus.body, m->body, m->body_len);
 		bus.starts++;
 	}
-	if (bus.manners == DENIES) {
-		send_refusal(fd, serial, "org.freedesktop.DBus.Error.AccessDenied", "Permission denied");
+	if (bus.behaviour == DENIES) {
+		send_error(fd, serial, "org.freedesktop.DBus.Error.AccessDenied", "Permission denied");
 		return;
 	}
-	if (bus.manners == HAS_OLD_SCOPE && start && bus.starts == 1) {
-		send_refusal(fd, serial, "org.freedesktop.systemd1.UnitExists", "Unit t.scope was already loaded");
+	if (bus.behaviour == HAS_OLD_SCOPE && start && bus.starts == 1) {
+		send_error(fd, serial, "org.freedesktop.systemd1.UnitExists", "Unit t.scope was already loaded");
 		return;
 	}
 	send_job_end(fd, "/org/freedesktop/systemd1/job/16", "other.service", "failed"); /* of another unit */
-	if (bus.manners == NO_JOB) {
+	if (bus.behaviour == NO_JOB) {
 		send_message(fd, DBUS_RETURN, serial, NULL, "", &body);
 		return;
 	}
 	dbus_put_str(&body, JOB);
-	if (start) { /* also the signal that overtakes its reply, with another unit's between the two */
-		send_job_end(fd, JOB, "t.scope", bus.manners == JOB_FAILS ? "failed" : "done");
+	if (start) { /* the signal arrives before the reply, with one of another unit between them */
+		send_job_end(fd, JOB, "t.scope", bus.behaviour == JOB_FAILS ? "failed" : "done");
 		send_job_end(fd, "/org/freedesktop/systemd1/job/18", "other.service", "done");
 		send_message(fd, DBUS_RETURN, serial, NULL, "o", &body);
 	} else {
@@ -151,9 +151,9 @@ static bool greet(int fd)
 	snprintf(expected + n, sizeof expected - (size_t)n, "\r\n");
 	if (read(fd, &zero, 1) != 1 || zero || !read_line(fd, line, sizeof line) || strcmp(line, expected) != 0)
 		return false;
-	const char *reply = bus.manners == REFUSES_USER ? "REJECTED EXTERNAL\r\n"
-			    : bus.manners == GARBAGE    ? "HTTP/1.1 400 Bad\r\n"
-							: "OK 0123456789abcdef0123456789abcdef\r\n";
+	const char *reply = bus.behaviour == REFUSES_USER ? "REJECTED EXTERNAL\r\n"
+			    : bus.behaviour == GARBAGE    ? "HTTP/1.1 400 Bad\r\n"
+							  : "OK 0123456789abcdef0123456789abcdef\r\n";
 	return send(fd, reply, strlen(reply), MSG_NOSIGNAL) > 0 && read_line(fd, line, sizeof line) &&
 	       strcmp(line, "BEGIN\r\n") == 0;
 }
@@ -162,15 +162,15 @@ static void serve(int fd)
 {
 	uint8_t text[4096];
 	struct dbus_message m;
-	if (bus.manners == SILENT) {
+	if (bus.behaviour == SILENT) {
 		(void)!read(fd, text, sizeof text);
 		while (read(fd, text, sizeof text) > 0)
 			continue;
 		return;
 	}
-	if (!greet(fd) || bus.manners == HANGS_UP)
+	if (!greet(fd) || bus.behaviour == DISCONNECTS)
 		return;
-	if (bus.manners == HUGE) {
+	if (bus.behaviour == HUGE) {
 		const uint8_t head[16] = { 'l', 2, 0, 1, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff };
 		(void)!send(fd, head, sizeof head, MSG_NOSIGNAL);
 	}
@@ -194,10 +194,10 @@ static void *run_bus(void *unused)
 	return unused;
 }
 
-static void begin(enum manners manners, const char *name)
+static void begin(enum behaviour behaviour, const char *name)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	bus.manners = manners;
+	bus.behaviour = behaviour;
 	snprintf(bus.folder, sizeof bus.folder, "/tmp/bailiff-bus.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(bus.folder));
 	mem_auto char *inner = mem_printf("%s/systemd", bus.folder);
@@ -253,14 +253,14 @@ static void expect_text(struct dbus_reader *r, const char *value)
 	ck_assert_str_eq(text, value);
 }
 
-START_TEST(asks_for_a_delegated_scope_with_the_process_in_it)
+START_TEST(a_delegated_scope_with_the_process_is_requested)
 {
 	struct err e = ERR_INIT;
 	uint32_t n;
-	begin(KIND, "bus");
+	begin(WORKS, "bus");
 	ck_assert_msg(start(&e) == 0, "%s", e.message);
 	ck_assert_str_eq(bus.calls, "Hello AddMatch Subscribe StartTransientUnit ");
-	ck_assert_uint_eq(bus.flags, 0); /* 4 would permit systemd to ask for a password */
+	ck_assert_uint_eq(bus.flags, 0); /* 4 would permit systemd to prompt for a password */
 	struct dbus_reader r = { .p = (const uint8_t *)bus.body.data, .len = bus.body.len };
 	expect_text(&r, "t.scope");
 	expect_text(&r, "fail");
@@ -287,10 +287,10 @@ START_TEST(asks_for_a_delegated_scope_with_the_process_in_it)
 }
 END_TEST
 
-START_TEST(systemd_itself_is_asked_without_a_bus_between)
+START_TEST(without_a_bus_systemd_is_called_directly)
 {
 	struct err e = ERR_INIT;
-	begin(KIND, "systemd/private");
+	begin(WORKS, "systemd/private");
 	bus.sockets[0] = "/nonexistent/bus";
 	bus.sockets[1] = bus.path;
 	ck_assert_msg(start(&e) == 0, "%s", e.message);
@@ -299,7 +299,7 @@ START_TEST(systemd_itself_is_asked_without_a_bus_between)
 }
 END_TEST
 
-START_TEST(stops_what_an_earlier_daemon_left)
+START_TEST(a_scope_of_an_earlier_daemon_is_stopped)
 {
 	struct err e = ERR_INIT;
 	begin(HAS_OLD_SCOPE, "bus");
@@ -309,16 +309,16 @@ START_TEST(stops_what_an_earlier_daemon_left)
 }
 END_TEST
 
-START_TEST(says_why_there_is_no_scope)
+START_TEST(errors_explain_why_there_is_no_scope)
 {
 	static const struct {
-		enum manners manners;
+		enum behaviour behaviour;
 		const char *message;
 	} rows[] = {
 		{ SILENT, "no answer within 300 ms" },
 		{ REFUSES_USER, "the bus refuses uid" },
 		{ GARBAGE, "the bus refuses uid" },
-		{ HANGS_UP, "Hello: " },
+		{ DISCONNECTS, "Hello: " },
 		{ DENIES, "StartTransientUnit: Permission denied" },
 		{ JOB_FAILS, "systemd's job for t.scope: failed" },
 		{ NO_JOB, "systemd's answer names no job" },
@@ -327,7 +327,7 @@ START_TEST(says_why_there_is_no_scope)
 	for (size_t i = 0; i < countof(rows); i++) {
 		struct err e = ERR_INIT;
 		uint64_t before = clock_boot_ns();
-		begin(rows[i].manners, "bus");
+		begin(rows[i].behaviour, "bus");
 		ck_assert_int_eq(start(&e), -1);
 		ck_assert_msg(strstr(e.message, rows[i].message), "%s", e.message);
 		ck_assert_uint_lt(clock_boot_ns() - before, 20ull * TIMEOUT_MS * 1000000);
@@ -336,7 +336,7 @@ START_TEST(says_why_there_is_no_scope)
 }
 END_TEST
 
-START_TEST(no_bus_at_all)
+START_TEST(a_missing_bus_is_an_error)
 {
 	const char *const sockets[] = { "/nonexistent/bus", "/nonexistent/systemd/private", NULL };
 	const struct systemd_scope s = { .sockets = sockets,
@@ -351,14 +351,14 @@ START_TEST(no_bus_at_all)
 }
 END_TEST
 
-START_TEST(where_systemd_listens)
+START_TEST(sockets_of_systemd_are_found)
 {
 	setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/run/elsewhere,guid=00", 1);
 	ck_assert_str_eq(systemd_sockets(0)[0], "/run/elsewhere");
 	unsetenv("DBUS_SYSTEM_BUS_ADDRESS");
 	ck_assert_str_eq(systemd_sockets(0)[0], "/run/dbus/system_bus_socket");
 	ck_assert_str_eq(systemd_sockets(0)[1], "/run/systemd/private");
-	/* Another user's folder, as after su, is not the one. */
+	/* The runtime directory of another user, as after su, is not used. */
 	setenv("XDG_RUNTIME_DIR", "/", 1);
 	ck_assert_str_eq(systemd_sockets(4242)[0], "/run/user/4242/bus");
 	ck_assert_str_eq(systemd_sockets(4242)[1], "/run/user/4242/systemd/private");
@@ -366,7 +366,7 @@ START_TEST(where_systemd_listens)
 }
 END_TEST
 
-START_TEST(a_cut_message_is_no_message)
+START_TEST(truncated_messages_are_rejected)
 {
 	buf_auto struct buf m = BUF_INIT, body = BUF_INIT;
 	struct dbus_message got;
@@ -390,7 +390,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("systemd_scope", asks_for_a_delegated_scope_with_the_process_in_it,
-		     systemd_itself_is_asked_without_a_bus_between, stops_what_an_earlier_daemon_left,
-		     says_why_there_is_no_scope, no_bus_at_all, where_systemd_listens, a_cut_message_is_no_message);
+	return SUITE("systemd_scope", a_delegated_scope_with_the_process_is_requested,
+		     without_a_bus_systemd_is_called_directly, a_scope_of_an_earlier_daemon_is_stopped,
+		     errors_explain_why_there_is_no_scope, a_missing_bus_is_an_error, sockets_of_systemd_are_found,
+		     truncated_messages_are_rejected);
 }
