@@ -58,7 +58,7 @@ static void expect_file(int dir, const char *name, const char *text, mode_t mode
 	ck_assert_int_eq(st.st_mode & 07777, mode);
 }
 
-/* An archive of these names in a new memory file. */
+/* Writes an archive of the directory to a new memory file. */
 static int pack(struct bundle *ret)
 {
 	struct bundle_names names = { 0 };
@@ -73,7 +73,7 @@ static int pack(struct bundle *ret)
 
 static char *long_name(void) { return mem_printf("%080d/%080d/%0120d", 1, 2, 3); }
 
-START_TEST(test_a_folder_arrives_as_it_was)
+START_TEST(test_a_directory_is_packed_and_unpacked)
 {
 	mem_auto char *name = long_name(), *target = mem_printf("../%0200d", 7);
 	struct bundle b, again;
@@ -82,7 +82,7 @@ START_TEST(test_a_folder_arrives_as_it_was)
 
 	umask(022);
 	put_file(from, "empty", "", 0644);
-	put_file(from, "run.sh", "#!/bin/sh\n", 04755); /* the special bit stays behind */
+	put_file(from, "run.sh", "#!/bin/sh\n", 04755); /* the setuid bit is not packed */
 	ck_assert_int_eq(mkdirat(from, "src", 0755), 0);
 	put_file(from, "src/a.c", "int a;\n", 0640);
 	ck_assert_int_eq(symlinkat("src/a.c", from, "link"), 0);
@@ -110,7 +110,7 @@ START_TEST(test_a_folder_arrives_as_it_was)
 }
 END_TEST
 
-START_TEST(test_changed_content_is_noticed)
+START_TEST(test_changed_content_is_detected)
 {
 	struct bundle b;
 	struct err e = ERR_INIT;
@@ -127,7 +127,7 @@ START_TEST(test_changed_content_is_noticed)
 }
 END_TEST
 
-/* A header as an attacker would write it: valid, with this name, type and link. */
+/* Writes a valid header with this name, type and link, as an attacker could. */
 static void forge(int file, const char *name, char type, const char *link, const char *content)
 {
 	char record[512] = { 0 };
@@ -166,7 +166,7 @@ static int unpack_forged(int file, struct err *e)
 	return bundle_unpack(file, to, e);
 }
 
-START_TEST(test_names_stay_inside_the_folder)
+START_TEST(test_names_stay_inside_the_directory)
 {
 	static const char *const names[] = { "../out", "/tmp/out",    "a/../../out",
 					     "./a",    "a//b",        "",
@@ -200,7 +200,7 @@ START_TEST(test_links_are_not_followed)
 }
 END_TEST
 
-START_TEST(test_only_files_and_links)
+START_TEST(test_only_files_and_links_are_unpacked)
 {
 	static const char types[] = { '1', '3', '4', '5', '6', 'x', 'g', 'S' };
 
@@ -227,7 +227,7 @@ START_TEST(test_modes_have_no_special_bits)
 }
 END_TEST
 
-START_TEST(test_truncated_archives)
+START_TEST(test_truncated_archives_are_rejected)
 {
 	struct bundle b;
 
@@ -247,7 +247,7 @@ START_TEST(test_truncated_archives)
 }
 END_TEST
 
-START_TEST(test_a_missing_file_is_left_out)
+START_TEST(test_a_missing_file_is_omitted)
 {
 	char *names[] = { (char *)"gone", (char *)"there" };
 	fd_auto int file = memfd_create("bundle", MFD_CLOEXEC);
@@ -262,11 +262,13 @@ END_TEST
 
 int main(void)
 {
-	const struct suite_case all = { "all", setup, teardown, 30,
-					SUITE_TESTS(test_a_folder_arrives_as_it_was, test_changed_content_is_noticed,
-						    test_names_stay_inside_the_folder, test_links_are_not_followed,
-						    test_only_files_and_links, test_modes_have_no_special_bits,
-						    test_truncated_archives, test_a_missing_file_is_left_out) };
+	const struct suite_case all = {
+		"all", setup, teardown, 30,
+		SUITE_TESTS(test_a_directory_is_packed_and_unpacked, test_changed_content_is_detected,
+			    test_names_stay_inside_the_directory, test_links_are_not_followed,
+			    test_only_files_and_links_are_unpacked, test_modes_have_no_special_bits,
+			    test_truncated_archives_are_rejected, test_a_missing_file_is_omitted)
+	};
 
 	return suite_run_cases("bundle", &all, 1);
 }

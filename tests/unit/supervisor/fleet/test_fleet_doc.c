@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* A key pair of NATS' own tools. */
+/* A key pair that NATS' own tools generated. */
 #define SEED "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
 #define KEY "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
 
@@ -20,7 +20,7 @@ static void setup(void)
 	ck_assert_int_eq(fleet_key_new(seed, key, &e), 0);
 }
 
-START_TEST(keys_are_those_of_nats)
+START_TEST(keys_have_the_format_of_nats)
 {
 	struct err e = ERR_INIT;
 	char public[FLEET_KEY_TEXT];
@@ -127,7 +127,7 @@ START_TEST(an_invalid_spec_names_the_member)
 }
 END_TEST
 
-START_TEST(equal_needs_are_one_class)
+START_TEST(equal_needs_have_the_same_class)
 {
 	struct fleet_spec a, b, c;
 	struct err e;
@@ -164,7 +164,7 @@ static void make_task(struct fleet_task *t)
 	ck_assert_msg(fleet_task_make(&s, t, &e) == 0, "%s", e.message);
 }
 
-START_TEST(a_task_survives_the_bus)
+START_TEST(a_task_is_written_and_read_back)
 {
 	struct fleet_task t, back;
 	struct buf buf_auto text = BUF_INIT, again = BUF_INIT;
@@ -193,7 +193,7 @@ END_TEST
 
 static bool all(void *ctx, const char *k) { return true; }
 
-START_TEST(only_the_submitter_and_operators_cancel)
+START_TEST(only_the_submitter_and_operators_can_cancel)
 {
 	struct fleet_task t;
 	struct err e = ERR_INIT;
@@ -205,7 +205,7 @@ START_TEST(only_the_submitter_and_operators_cancel)
 	fleet_request_make(other, "cancel", "t1", NULL, &t.cancel, &e);
 	ck_assert(!fleet_task_cancelled(&t, NULL, NULL));
 	ck_assert(fleet_task_cancelled(&t, all, NULL));
-	/* Another's name under one's own signature. */
+	/* The submitter's key with another key's signature. */
 	memcpy(t.cancel.key, key, sizeof(key));
 	ck_assert(!fleet_task_cancelled(&t, all, NULL));
 	fleet_signed_done(&t.cancel);
@@ -215,7 +215,7 @@ START_TEST(only_the_submitter_and_operators_cancel)
 }
 END_TEST
 
-START_TEST(attempts_are_granted_by_a_signature)
+START_TEST(additional_attempts_need_a_valid_signature)
 {
 	struct fleet_task t;
 	struct err e = ERR_INIT;
@@ -233,7 +233,7 @@ START_TEST(attempts_are_granted_by_a_signature)
 }
 END_TEST
 
-START_TEST(a_request_survives_its_envelope)
+START_TEST(a_request_is_written_and_read_back)
 {
 	struct fleet_signed s, back = { 0 };
 	struct fleet_request r;
@@ -257,11 +257,11 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "documents", setup, NULL, 120,
-		  SUITE_TESTS(keys_are_those_of_nats, a_damaged_key_is_rejected,
+		  SUITE_TESTS(keys_have_the_format_of_nats, a_damaged_key_is_rejected,
 			      a_signature_is_for_one_text_and_one_key, a_spec_has_defaults,
-			      an_invalid_spec_names_the_member, equal_needs_are_one_class, a_task_survives_the_bus,
-			      only_the_submitter_and_operators_cancel, attempts_are_granted_by_a_signature,
-			      a_request_survives_its_envelope) },
+			      an_invalid_spec_names_the_member, equal_needs_have_the_same_class,
+			      a_task_is_written_and_read_back, only_the_submitter_and_operators_can_cancel,
+			      additional_attempts_need_a_valid_signature, a_request_is_written_and_read_back) },
 	};
 
 	return suite_run_cases("fleet documents", cases, 1);

@@ -19,7 +19,7 @@
 
 #define SUBMITTER "UALICE"
 
-/* A bus that has one archive, and may lose or change chunks of it. */
+/* A bus with one archive that can lose or change chunks. */
 static struct {
 	char sha256[HASH_SHA256_TEXT];
 	struct buf bytes;
@@ -68,7 +68,7 @@ static void teardown(void)
 	buf_done(&stored.bytes);
 }
 
-/* A task whose workspace is a folder with one file of this size. */
+/* A task whose workspace is a directory with one file of this size. */
 static void store_workspace(size_t size, struct fleet_spec *ret)
 {
 	char *names[] = { (char *)"file" };
@@ -85,7 +85,7 @@ static void store_workspace(size_t size, struct fleet_spec *ret)
 	*ret = (struct fleet_spec){ .bundle = stored.sha256, .bundle_bytes = b.bytes };
 }
 
-/* Steps until it is ready; the number of steps, or −1. */
+/* Prepares a workspace step by step; returns the number of steps, or −1. */
 static int prepare(const struct fleet_spec *spec, struct err *e)
 {
 	const struct fleet_task t = { .spec = *spec, .spec_text.key = SUBMITTER };
@@ -100,14 +100,14 @@ static int prepare(const struct fleet_spec *spec, struct err *e)
 	return r < 0 ? -1 : steps;
 }
 
-START_TEST(test_a_workspace_arrives_in_chunks)
+START_TEST(test_a_workspace_is_transferred_in_chunks)
 {
 	struct fleet_spec spec;
 	struct err e = ERR_INIT;
 	struct stat st;
 
 	store_workspace(2 * FLEET_CHUNK + 1000, &spec);
-	for (int i = 0; i < 2; i++) /* what is left from before is replaced */
+	for (int i = 0; i < 2; i++) /* the second time it replaces an existing one */
 		ck_assert_int_eq(prepare(&spec, &e), 4);
 	ck_assert_int_eq(fstatat(dir, "task/file", &st, 0), 0);
 	ck_assert_int_eq(st.st_size, 2 * FLEET_CHUNK + 1000);
@@ -116,7 +116,7 @@ START_TEST(test_a_workspace_arrives_in_chunks)
 }
 END_TEST
 
-START_TEST(test_damage_is_noticed)
+START_TEST(test_damaged_and_missing_chunks_are_detected)
 {
 	struct fleet_spec spec;
 	struct err e = ERR_INIT;
@@ -135,7 +135,7 @@ START_TEST(test_damage_is_noticed)
 }
 END_TEST
 
-START_TEST(test_without_a_bundle_it_is_empty)
+START_TEST(test_a_workspace_without_a_bundle_is_empty)
 {
 	const struct fleet_spec spec = { 0 };
 	struct err e = ERR_INIT;
@@ -145,7 +145,7 @@ START_TEST(test_without_a_bundle_it_is_empty)
 }
 END_TEST
 
-START_TEST(test_removing_follows_no_link)
+START_TEST(test_removal_does_not_follow_links)
 {
 	fd_auto int file = openat(dir, "safe", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
@@ -164,7 +164,7 @@ START_TEST(test_removing_follows_no_link)
 }
 END_TEST
 
-START_TEST(test_git_is_fetched_by_the_command)
+START_TEST(test_the_command_fetches_from_git)
 {
 	json_auto_t *command = json_pack("[ss]", "make", "test");
 	struct fleet_spec spec = { .command = command };
@@ -182,10 +182,12 @@ END_TEST
 
 int main(void)
 {
-	const struct suite_case all = { "all", setup, teardown, 30,
-					SUITE_TESTS(test_a_workspace_arrives_in_chunks, test_damage_is_noticed,
-						    test_without_a_bundle_it_is_empty, test_removing_follows_no_link,
-						    test_git_is_fetched_by_the_command) };
+	const struct suite_case all = {
+		"all", setup, teardown, 30,
+		SUITE_TESTS(test_a_workspace_is_transferred_in_chunks, test_damaged_and_missing_chunks_are_detected,
+			    test_a_workspace_without_a_bundle_is_empty, test_removal_does_not_follow_links,
+			    test_the_command_fetches_from_git)
+	};
 
 	return suite_run_cases("fleet_input", &all, 1);
 }

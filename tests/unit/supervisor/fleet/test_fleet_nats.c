@@ -1,4 +1,4 @@
-/* The port against a real nats-server on loopback; skipped where none is installed. */
+/* The port against a real nats-server on loopback; skipped if it is not installed. */
 
 #include "supervisor/fleet/fleet_port.h"
 
@@ -151,14 +151,14 @@ END_TEST
 
 static void count(void *ctx, const char *key, const char *value, size_t len, uint64_t revision) { ++*(int *)ctx; }
 
-/* More than are requested at a time; the sum of the values tells that each came once. */
+/* There are more entries than are requested at a time; the sum of the values shows that each was listed once. */
 static void add_value(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
 {
 	if (strncmp(key, "many-", 5) == 0 && atoi(key + 5) == atoi(value) && revision)
 		*(int *)ctx += atoi(value);
 }
 
-/* Like a renewal while the list is read. */
+/* Reads a document while the list is read, as a renewal does. */
 static void add_and_read(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
 {
 	struct buf buf_auto text = BUF_INIT;
@@ -266,8 +266,8 @@ START_TEST(stored_messages_are_found)
 }
 END_TEST
 
-/* A server without authentication sends no nonce: what is signed for it is always the same, and need not be sent. */
-START_TEST(a_key_whose_signature_begins_with_zero)
+/* A server without authentication sends no nonce: the signed text is always the same, and need not be sent. */
+START_TEST(a_key_whose_signature_begins_with_zero_can_connect)
 {
 	mem_auto char *path = mem_printf("%s/seed", folder);
 	char seed[FLEET_SEED_TEXT], key[FLEET_KEY_TEXT], signature[FLEET_SIGNATURE];
@@ -293,7 +293,7 @@ int main(void)
 		  SUITE_TESTS(a_document_changes_only_from_the_last_revision,
 			      a_record_changes_only_from_the_last_revision, a_task_has_one_message_and_one_receiver,
 			      entries_are_listed, a_request_is_answered, stored_messages_are_found,
-			      many_entries_are_listed_once, a_key_whose_signature_begins_with_zero) },
+			      many_entries_are_listed_once, a_key_whose_signature_begins_with_zero_can_connect) },
 	};
 	int r;
 

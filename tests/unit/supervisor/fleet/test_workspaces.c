@@ -23,15 +23,15 @@
 #define KEEP_MS 5000u
 
 static char path[64];
-static uint64_t real; /* when everything here is old */
-static unsigned asked;
+static uint64_t real; /* a time at which everything here is old */
+static unsigned status_calls;
 static int dir = -1;
 static struct workspaces w;
 
 static int status(struct fleet_daemon *d, const char *local_id, struct fleet_local *ret, struct err *e)
 {
 	*ret = (struct fleet_local){ .ended = strcmp(local_id, ENDED) == 0, .ended_at = real - KEEP_MS + 1 };
-	asked++;
+	status_calls++;
 	return strcmp(local_id, UNKNOWN) == 0 || strcmp(local_id, CLAIMED) == 0 ? 1 : 0;
 }
 
@@ -48,7 +48,7 @@ static void setup(void)
 	ck_assert_ptr_nonnull(mkdtemp(path));
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	real = clock_real_us() / 1000 + 1000 + KEEP_MS;
-	asked = 0;
+	status_calls = 0;
 	for (size_t i = 0; i < countof(names); i++)
 		ck_assert_int_eq(mkdirat(dir, names[i], 0700), 0);
 }
@@ -57,13 +57,14 @@ static void teardown(void)
 {
 	unsigned budget = UINT_MAX;
 
-	while (!workspace_remove(AT_FDCWD, path, &budget)) /* folders that were moved up are in the parent of `path` */
+	while (!workspace_remove(AT_FDCWD, path,
+				 &budget)) /* directories that were moved up are in the parent of `path` */
 		;
 	workspaces_done(&w);
 	fd_close(&dir);
 }
 
-static bool is_there(const char *name) { return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
+static bool exists(const char *name) { return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
 
 static void begin(void)
 {
@@ -72,23 +73,23 @@ static void begin(void)
 	ck_assert_int_eq(workspaces_init(&w, dir, "rt_1", KEEP_MS, &e), 0);
 }
 
-START_TEST(old_ones_are_removed)
+START_TEST(old_workspaces_are_removed)
 {
 
 	begin();
 	workspaces_tick(&w, &node, 1, real - KEEP_MS);
-	ck_assert_uint_eq(asked, 0); /* their folders have changed since */
-	w.has_offset = false;        /* the clocks of these ticks do not agree */
+	ck_assert_uint_eq(status_calls, 0); /* their directories have changed since */
+	w.has_offset = false;               /* the clocks of these ticks differ */
 	workspaces_tick(&w, &node, w.check_at, real);
-	ck_assert(!is_there(UNKNOWN) && is_there(ENDED) && is_there(RUNS) && is_there(CLAIMED) && is_there("other"));
+	ck_assert(!exists(UNKNOWN) && exists(ENDED) && exists(RUNS) && exists(CLAIMED) && exists("other"));
 	w.has_offset = false;
 	workspaces_tick(&w, &node, w.check_at, real + 1);
-	ck_assert(!is_there(ENDED) && is_there(RUNS) && is_there(CLAIMED) && is_there("other"));
+	ck_assert(!exists(ENDED) && exists(RUNS) && exists(CLAIMED) && exists("other"));
 }
 END_TEST
 
-/* Running tasks whose folders have not changed for days must not hide the others, nor hold the thread. */
-START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
+/* Running tasks whose directories have not changed for days must neither hide other workspaces nor block the thread. */
+START_TEST(status_calls_per_tick_are_bounded)
 {
 	uint64_t now = 1;
 	char name[32];
@@ -99,31 +100,31 @@ START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
 	}
 	begin();
 	for (int ticks = 0; ticks < 12; ticks++, now = w.check_at) {
-		asked = 0;
+		status_calls = 0;
 		workspaces_tick(&w, &node, now, real);
-		ck_assert_uint_le(asked, 50);
+		ck_assert_uint_le(status_calls, 50);
 		if (w.check_at > now + 1000)
 			break;
 	}
 	ck_assert_uint_gt(w.check_at, now + 1000);
-	ck_assert(!is_there(UNKNOWN) && is_there(name) && is_there(ENDED));
+	ck_assert(!exists(UNKNOWN) && exists(name) && exists(ENDED));
 }
 END_TEST
 
-START_TEST(a_clock_that_is_set_makes_nothing_old)
+START_TEST(setting_the_clock_does_not_age_workspaces)
 {
 
 	begin();
 	workspaces_tick(&w, &node, 1, real - KEEP_MS);
 	workspaces_tick(&w, &node, 200, real + 1000000);
 	workspaces_tick(&w, &node, 199 + KEEP_MS, real + 1000000 + KEEP_MS);
-	ck_assert(w.hold_until == 200 + KEEP_MS && is_there(UNKNOWN) && is_there(ENDED));
+	ck_assert(w.hold_until == 200 + KEEP_MS && exists(UNKNOWN) && exists(ENDED));
 	workspaces_tick(&w, &node, 100000, real + 1100000);
-	ck_assert(!is_there(UNKNOWN) && !is_there(ENDED));
+	ck_assert(!exists(UNKNOWN) && !exists(ENDED));
 }
 END_TEST
 
-START_TEST(only_names_of_its_own_are_removed)
+START_TEST(only_directories_with_generated_names_are_removed)
 {
 	static const char *const others[] = { "deep_",   "deep_learning", "deep_1",   "deep_1_",
 					      "deep__1", "deep_1_2_3",    "deep_1_2x" };
@@ -134,12 +135,12 @@ START_TEST(only_names_of_its_own_are_removed)
 	begin();
 	workspaces_tick(&w, &node, 1, real);
 	for (size_t i = 0; i < countof(others); i++)
-		ck_assert_msg(is_there(others[i]), "%s", others[i]);
-	ck_assert(!is_there("deep_12_3"));
+		ck_assert_msg(exists(others[i]), "%s", others[i]);
+	ck_assert(!exists("deep_12_3"));
 }
 END_TEST
 
-START_TEST(another_daemon_is_refused)
+START_TEST(a_work_directory_of_another_daemon_is_rejected)
 {
 	struct err e = ERR_INIT;
 
@@ -162,14 +163,14 @@ START_TEST(links_are_not_followed)
 	ck_assert_int_eq(symlinkat("other", dir, "link"), 0);
 	ck_assert(workspace_remove(dir, ENDED, &budget));
 	ck_assert(workspace_remove(dir, "link", &budget));
-	ck_assert(is_there("other/kept") && !is_there(ENDED) && !is_there("link"));
+	ck_assert(exists("other/kept") && !exists(ENDED) && !exists("link"));
 	struct stat st;
 	ck_assert_int_eq(fstatat(dir, "other/kept", &st, 0), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0500);
 }
 END_TEST
 
-START_TEST(deep_trees_are_removed_in_pieces)
+START_TEST(deep_trees_are_removed_in_several_ticks)
 {
 	fd_auto int at = openat(dir, UNKNOWN, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int ticks = 0;
@@ -194,12 +195,12 @@ START_TEST(deep_trees_are_removed_in_pieces)
 		closedir(d);
 	}
 	ck_assert_int_gt(ticks, 1);
-	ck_assert(is_there(ENDED) && is_there(RUNS));
+	ck_assert(exists(ENDED) && exists(RUNS));
 }
 END_TEST
 
 /* As another user than the owner of the tree, which only root can arrange. */
-START_TEST(what_cannot_be_removed_is_tried_less_and_less_often)
+START_TEST(failed_removals_are_retried_less_and_less_often)
 {
 	uint64_t now = 1, waited = 0;
 	char name[64];
@@ -221,28 +222,29 @@ START_TEST(what_cannot_be_removed_is_tried_less_and_less_often)
 		waited = w.stuck[0].name[0] ? w.stuck[0].again_at - now : 0;
 		now = w.check_at;
 	}
-	ck_assert(!is_there(UNKNOWN) && strncmp(w.stuck[0].name, "deep_", 5) == 0 && !w.stuck[1].name[0]);
+	ck_assert(!exists(UNKNOWN) && strncmp(w.stuck[0].name, "deep_", 5) == 0 && !w.stuck[1].name[0]);
 	ck_assert_uint_eq(w.stuck[0].delay_ms, 3600000);
-	ck_assert_uint_gt(now, 100u * 60000u); /* not each second */
+	ck_assert_uint_gt(now, 100u * 60000u); /* not every second */
 	ck_assert_uint_le(waited, 3600000);
 	ck_assert_int_eq(seteuid(0), 0);
 	now = w.stuck[0].again_at;
-	for (int ticks = 0; ticks < 10 && is_there(w.stuck[0].name); ticks++, now = w.check_at) {
+	for (int ticks = 0; ticks < 10 && exists(w.stuck[0].name); ticks++, now = w.check_at) {
 		w.has_offset = false;
 		workspaces_tick(&w, &node, now, real);
 	}
-	ck_assert(!w.stuck[0].name[0]); /* removed, and forgotten */
+	ck_assert(!w.stuck[0].name[0]); /* removed, and no longer recorded */
 }
 END_TEST
 
 int main(void)
 {
-	const struct suite_case all = { "workspaces", setup, teardown, 120,
-					SUITE_TESTS(old_ones_are_removed, the_daemon_is_asked_a_few_times_in_a_tick,
-						    another_daemon_is_refused, a_clock_that_is_set_makes_nothing_old,
-						    only_names_of_its_own_are_removed, links_are_not_followed,
-						    deep_trees_are_removed_in_pieces,
-						    what_cannot_be_removed_is_tried_less_and_less_often) };
+	const struct suite_case all = {
+		"workspaces", setup, teardown, 120,
+		SUITE_TESTS(old_workspaces_are_removed, status_calls_per_tick_are_bounded,
+			    a_work_directory_of_another_daemon_is_rejected, setting_the_clock_does_not_age_workspaces,
+			    only_directories_with_generated_names_are_removed, links_are_not_followed,
+			    deep_trees_are_removed_in_several_ticks, failed_removals_are_retried_less_and_less_often)
+	};
 
 	return suite_run_cases("workspaces", &all, 1);
 }

@@ -1,4 +1,4 @@
-/* The daemon's answers and its events come over one connection, but in no fixed order: what a client is told does not
+/* The daemon's replies and events arrive over one connection in no fixed order; the messages to the client do not
  * depend on it. */
 
 #include "runtime/base/buf.h"
@@ -27,7 +27,7 @@ static bool on_flushed(void *ctx) { return true; }
 
 static void feed(const char *line) { codex_server_feed(it.server, line, strlen(line)); }
 
-/* Answers the oldest request, which is this one. Texts of JSON; one of them NULL. */
+/* Answers the oldest request, which must be this one, with JSON texts of which one is NULL. */
 static void answer(const char *method, const char *result, const char *error)
 {
 	struct request *q = fake_session_take();
@@ -42,8 +42,9 @@ static void answer(const char *method, const char *result, const char *error)
 
 static void event(const char *text) { up->ops.event(up->ctx, jval_of(text, strlen(text))); }
 
-/* The methods of what was heard since the last look, and "error" or "result" of answers, with blanks between. */
-static void hears(const char *expected)
+/* Checks the messages since the last call: methods of notifications, "error" or "result" of replies, separated by
+ * blanks. */
+static void expect_messages(const char *expected)
 {
 	buf_auto struct buf words = BUF_INIT;
 	json_t *m;
@@ -74,7 +75,7 @@ static void set_up(void)
 	up->ops.ready(up->ctx, NULL);
 	answer("get_health", "{}", NULL);
 	feed("{\"method\":\"initialized\"}");
-	hears("result");
+	expect_messages("result");
 }
 
 static void tear_down(void)
@@ -84,7 +85,7 @@ static void tear_down(void)
 	event_base_free(it.base);
 }
 
-static void ask_to_start(void)
+static void request_start(void)
 {
 	feed("{\"id\":2,\"method\":\"process/"
 	     "start\",\"params\":{\"processId\":\"p\",\"argv\":[\"true\"],\"cwd\":\"file:///"
@@ -95,7 +96,7 @@ static void ask_to_start(void)
 	       NULL);
 }
 
-static void evaluated(const char *id)
+static void send_evaluated(const char *id)
 {
 	mem_auto char *text = mem_printf("{\"type\":\"permission.evaluated\",\"processId\":\"%s\",\"threadId\":\"thr_"
 					 "1\",\"payload\":{\"justification\":"
@@ -105,7 +106,7 @@ static void evaluated(const char *id)
 	event(text);
 }
 
-static void failed(const char *id)
+static void send_failed(const char *id)
 {
 	mem_auto char *text = mem_printf(
 		"{\"type\":\"process.failed\",\"processId\":\"%s\",\"payload\":{\"message\":\"no such program\"}}", id);
@@ -113,7 +114,7 @@ static void failed(const char *id)
 	event(text);
 }
 
-static void ran(const char *id)
+static void send_run(const char *id)
 {
 	static const char *const rest[] = {
 		"\"type\":\"process.started\",\"payload\":{\"stdin\":\"none\"}",
@@ -122,7 +123,7 @@ static void ran(const char *id)
 		"\"type\":\"process.completed\",\"payload\":{\"exitCode\":0}",
 	};
 
-	evaluated(id);
+	send_evaluated(id);
 	for (size_t i = 0; i < countof(rest); i++) {
 		mem_auto char *text = mem_printf("{\"processId\":\"%s\",%s}", id, rest[i]);
 
@@ -134,59 +135,59 @@ static void ran(const char *id)
 	"{\"code\":-32014,\"message\":\"no\",\"data\":{\"category\":\"sandbox_failed\",\"errno\":2,\"processId\":" \
 	"\"proc_1\"}}"
 
-/* Its name is free, and stays free despite late events. */
+/* The name of the process is free, and stays free despite late events. */
 static void check_name_is_free(void)
 {
-	hears("error");
-	ask_to_start();
-	hears("");
+	expect_messages("error");
+	request_start();
+	expect_messages("");
 	answer("start_process", "{\"processId\":\"proc_2\",\"status\":\"running\"}", NULL);
-	ran("proc_2");
-	hears("result process/output process/exited process/closed");
+	send_run("proc_2");
+	expect_messages("result process/output process/exited process/closed");
 }
 
-START_TEST(test_events_of_a_failed_start_come_late)
+START_TEST(test_a_failed_start_frees_its_name_before_its_events)
 {
-	ask_to_start();
+	request_start();
 	answer("start_process", NULL, NOT_STARTED);
-	evaluated("proc_1");
-	failed("proc_1");
+	send_evaluated("proc_1");
+	send_failed("proc_1");
 	check_name_is_free();
 }
 END_TEST
 
-START_TEST(test_events_of_a_failed_start_come_early)
+START_TEST(test_a_failed_start_frees_its_name_after_its_events)
 {
-	ask_to_start();
-	evaluated("proc_1");
-	failed("proc_1");
+	request_start();
+	send_evaluated("proc_1");
+	send_failed("proc_1");
 	answer("start_process", NULL, NOT_STARTED);
 	check_name_is_free();
 }
 END_TEST
 
-START_TEST(test_events_of_a_failed_start_come_when_the_name_is_anothers)
+START_TEST(test_late_events_of_a_failed_start_do_not_affect_another_process)
 {
-	ask_to_start();
+	request_start();
 	answer("start_process", NULL, NOT_STARTED);
-	hears("error");
-	ask_to_start();
-	evaluated("proc_1");
-	failed("proc_1");
+	expect_messages("error");
+	request_start();
+	send_evaluated("proc_1");
+	send_failed("proc_1");
 	answer("start_process", "{\"processId\":\"proc_2\",\"status\":\"running\"}", NULL);
-	hears("result");
-	ran("proc_2");
-	hears("process/output process/exited process/closed");
+	expect_messages("result");
+	send_run("proc_2");
+	expect_messages("process/output process/exited process/closed");
 }
 END_TEST
 
-START_TEST(test_what_ended_before_its_start_was_answered_is_told_after_it)
+START_TEST(test_events_before_the_reply_to_a_start_are_sent_after_it)
 {
-	ask_to_start();
-	ran("proc_1");
-	hears("");
+	request_start();
+	send_run("proc_1");
+	expect_messages("");
 	answer("start_process", "{\"processId\":\"proc_1\",\"status\":\"running\"}", NULL);
-	hears("result process/output process/exited process/closed");
+	expect_messages("result process/output process/exited process/closed");
 }
 END_TEST
 
@@ -194,9 +195,10 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "codex_process", set_up, tear_down, 120,
-		  SUITE_TESTS(test_events_of_a_failed_start_come_late, test_events_of_a_failed_start_come_early,
-			      test_events_of_a_failed_start_come_when_the_name_is_anothers,
-			      test_what_ended_before_its_start_was_answered_is_told_after_it) },
+		  SUITE_TESTS(test_a_failed_start_frees_its_name_before_its_events,
+			      test_a_failed_start_frees_its_name_after_its_events,
+			      test_late_events_of_a_failed_start_do_not_affect_another_process,
+			      test_events_before_the_reply_to_a_start_are_sent_after_it) },
 	};
 
 	return suite_run_cases("codex_process", cases, countof(cases));

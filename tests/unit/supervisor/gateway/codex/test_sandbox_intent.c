@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-START_TEST(test_uris)
+START_TEST(test_file_uris_become_paths)
 {
 	static const struct {
-		const char *uri, *path; /* path NULL: refused */
+		const char *uri, *path; /* path NULL: rejected */
 	} rows[] = {
 		{ "file:///a/b", "/a/b" },
 		{ "file:/a", "/a" },
@@ -50,7 +50,7 @@ START_TEST(test_uris)
 }
 END_TEST
 
-START_TEST(test_globs)
+START_TEST(test_globs_match_paths)
 {
 	static const struct {
 		const char *pattern, *path;
@@ -96,7 +96,7 @@ static int make(const char *entries, struct sandbox_intent *ret, struct err *e)
 #define ROOT "{\"path\":{\"type\":\"special\",\"value\":{\"kind\":\"root\"}},\"access\":\"read\"}"
 #define AT(path, access) "{\"path\":{\"type\":\"path\",\"path\":\"file://" path "\"},\"access\":\"" access "\"}"
 
-START_TEST(test_narrowing)
+START_TEST(test_entries_narrow_the_profile)
 {
 	static const struct {
 		const char *entries, *read, *hidden;
@@ -152,9 +152,9 @@ static size_t depth(const json_t *list, const char *path)
 	return most;
 }
 
-/* Whatever the entries are: what can still be written is what the intent lets be written; and if it is there, all of
- * it. */
-START_TEST(test_nothing_more_can_be_written)
+/* For random entries: everything that can be written is permitted by the intent, and where the paths exist, everything
+ * that the intent permits can be written. */
+START_TEST(test_exactly_what_the_intent_permits_can_be_written)
 {
 	static const char *const paths[] = { "/w",   "/w/a",   "/w/a/b",   "/w/a/b/c",    "/w/.git",    "/w/.git/hooks",
 					     "/w/x", "/cache", "/cache/y", "/w/a/.codex", "/w/a/b/.git" };
@@ -211,7 +211,7 @@ START_TEST(test_nothing_more_can_be_written)
 }
 END_TEST
 
-START_TEST(test_workspaces)
+START_TEST(test_the_workspace_contains_the_working_directory)
 {
 	sandbox_intent_auto struct sandbox_intent t = { 0 };
 	struct err e = ERR_INIT;
@@ -224,7 +224,7 @@ START_TEST(test_workspaces)
 }
 END_TEST
 
-START_TEST(test_environment)
+START_TEST(test_the_environment_follows_the_policy)
 {
 	char path[] = "PATH=/p", key[] = "Api_Key=k", a[] = "A=1", bad[] = "BAD", nameless[] = "=x",
 	     bytes[] = "NOT_UTF8=\xff";
@@ -246,6 +246,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("codex", test_uris, test_globs, test_narrowing, test_nothing_more_can_be_written, test_workspaces,
-		     test_environment);
+	return SUITE("codex", test_file_uris_become_paths, test_globs_match_paths, test_entries_narrow_the_profile,
+		     test_exactly_what_the_intent_permits_can_be_written,
+		     test_the_workspace_contains_the_working_directory, test_the_environment_follows_the_policy);
 }

@@ -1,4 +1,4 @@
-/* A gateway's session on a daemon that is played here: a socket in a home of its own, lines in, lines out. */
+/* A gateway's session with a fake daemon, which is a socket in a temporary home. */
 
 #include "supervisor/gateway/common/gateway_session.h"
 
@@ -36,26 +36,26 @@ static void on_event(void *ctx, struct jval event)
 	buf_printf(&it.events, "%llu ", (unsigned long long)jval_uint(jval_get(event, "sequence"), 0));
 }
 
-static void turn(void)
+static void run_loop(void)
 {
 	event_base_loop(it.base, EVLOOP_NONBLOCK);
 	usleep(1000);
 }
 
-static void meet(void)
+static void accept_client(void)
 {
 	while ((it.fd = accept4(it.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) < 0)
-		turn();
+		run_loop();
 }
 
-static void leave_it(void)
+static void drop_client(void)
 {
 	close(it.fd);
 	buf_reset(&it.in);
 }
 
-/* The next request, which is this one, for json_decref(). */
-static json_t *asked(const char *method)
+/* The next request, which must have this method; release it with json_decref(). */
+static json_t *take_request(const char *method)
 {
 	char *end;
 
@@ -66,7 +66,7 @@ static json_t *asked(const char *method)
 		ck_assert_int_ne(n, 0);
 		if (n > 0)
 			buf_append(&it.in, bytes, (size_t)n);
-		turn();
+		run_loop();
 	}
 	json_t *request = json_loadb(it.in.data, (size_t)(end - it.in.data), 0, NULL);
 	buf_consume(&it.in, (size_t)(end - it.in.data) + 1);
@@ -74,42 +74,43 @@ static json_t *asked(const char *method)
 	return request;
 }
 
-static void say(const char *text)
+static void send_text(const char *text)
 {
 	ck_assert_int_eq(send(it.fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
 }
 
-/* Answers the next request, which is this one; `what`: "result":… or "error":…. Its parameters, for json_decref(). */
+/* Answers the next request, which must have this method; `what`: "result":… or "error":…. Returns its parameters, for
+ * json_decref(). */
 static json_t *answer(const char *method, const char *what)
 {
-	json_auto_t *request = asked(method);
+	json_auto_t *request = take_request(method);
 	mem_auto char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":%lld,%s}\n",
 					 (long long)json_integer_value(json_object_get(request, "id")), what);
 
-	say(line);
+	send_text(line);
 	return json_incref(json_object_get(request, "params"));
 }
 
-static json_int_t answer_telling(const char *method, const char *what, const char *member)
+static json_int_t answer_and_get(const char *method, const char *what, const char *member)
 {
 	json_auto_t *params = answer(method, what);
 
 	return json_integer_value(json_object_get(params, member));
 }
 
-static void tell(unsigned sequence)
+static void send_event(unsigned sequence)
 {
 	mem_auto char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"event\":{"
 					 "\"sequence\":%u,\"type\":\"process.output\"}}}\n",
 					 sequence);
 
-	say(line);
+	send_text(line);
 }
 
-static void hears(const char *events)
+static void expect_events(const char *events)
 {
 	while (it.events.len < strlen(events))
-		turn();
+		run_loop();
 	ck_assert_str_eq(buf_cstr(&it.events), events);
 }
 
@@ -130,11 +131,11 @@ static void open_session(void)
 	it.base = event_base_new();
 	const struct gateway_session_options o = { .base = it.base, .native_protocol = "test", .transport = "stdio" };
 	ck_assert_int_eq(gateway_session_open(&o, &ops, NULL, &it.session, &e), 0);
-	meet();
+	accept_client();
 	json_decref(answer("initialize", "\"result\":{}"));
 }
 
-static void connect_it(const char *channel, unsigned sequence)
+static void connect_session(const char *channel, unsigned sequence)
 {
 	mem_auto char *result = mem_printf(
 		"\"result\":{\"channelId\":\"%s\",\"sessionId\":\"sess_1\",\"resumeToken\":\"t1\",\"sequence\":%u}",
@@ -146,12 +147,12 @@ static void connect_it(const char *channel, unsigned sequence)
 static void set_up(void)
 {
 	open_session();
-	connect_it("chan_1", 5);
-	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 5);
+	connect_session("chan_1", 5);
+	ck_assert_int_eq(answer_and_get("subscribe_events", "\"result\":{}", "afterSequence"), 5);
 	while (!it.ready)
-		turn();
-	tell(6);
-	hears("6 ");
+		run_loop();
+	send_event(6);
+	expect_events("6 ");
 }
 
 static void tear_down(void)
@@ -159,7 +160,7 @@ static void tear_down(void)
 	gateway_session_free(it.session);
 	json_decref(answer("disconnect_channel", "\"result\":{}"));
 	event_base_dispatch(it.base);
-	leave_it();
+	drop_client();
 	close(it.listener);
 	unlink(it.path);
 	rmdir(it.home);
@@ -171,55 +172,54 @@ static void tear_down(void)
 
 START_TEST(test_a_channel_is_resumed)
 {
-	leave_it();
-	meet();
+	drop_client();
+	accept_client();
 	json_decref(answer("initialize", "\"result\":{}"));
 	ck_assert_int_eq(
-		answer_telling("reconnect_channel", "\"result\":{\"resumeToken\":\"t2\"}", "lastAckedSequence"), 6);
-	tell(6);
-	tell(7);
-	hears("6 7 ");
+		answer_and_get("reconnect_channel", "\"result\":{\"resumeToken\":\"t2\"}", "lastAckedSequence"), 6);
+	send_event(6);
+	send_event(7);
+	expect_events("6 7 ");
 }
 END_TEST
 
-/* The daemon gave a new token, and died before it could say so: then there is another channel, and no event is left
- * out. */
-START_TEST(test_a_channel_that_cannot_be_resumed)
+/* The daemon issued a new token and died before it replied: the session opens another channel and misses no event. */
+START_TEST(test_a_channel_that_cannot_be_resumed_is_replaced)
 {
-	leave_it();
-	meet();
+	drop_client();
+	accept_client();
 	json_decref(answer("initialize", "\"result\":{}"));
-	json_decref(asked("reconnect_channel"));
-	leave_it();
-	meet();
+	json_decref(take_request("reconnect_channel"));
+	drop_client();
+	accept_client();
 	json_decref(answer("initialize", "\"result\":{}"));
 	json_decref(answer("reconnect_channel", "\"error\":{\"code\":-32003,\"message\":\"the resume token is not the "
 						"last one that this channel was given\"}"));
-	connect_it("chan_2", 9);
-	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 6);
-	tell(7);
-	tell(8);
-	hears("6 7 8 ");
+	connect_session("chan_2", 9);
+	ck_assert_int_eq(answer_and_get("subscribe_events", "\"result\":{}", "afterSequence"), 6);
+	send_event(7);
+	send_event(8);
+	expect_events("6 7 8 ");
 	ck_assert_str_eq(gateway_session_channel_id(it.session), "chan_2");
 }
 END_TEST
 
-/* The channel of a broken connection is lost: a session that is not ready yet gets exactly one new channel. */
-START_TEST(test_the_connection_breaks_before_it_is_ready)
+/* The channel of a broken connection is lost. */
+START_TEST(test_a_session_whose_connection_breaks_early_gets_one_new_channel)
 {
-	json_decref(asked("connect_channel"));
-	leave_it();
-	meet();
+	json_decref(take_request("connect_channel"));
+	drop_client();
+	accept_client();
 	json_decref(answer("initialize", "\"result\":{}"));
-	connect_it("chan_2", 5);
-	json_decref(asked("subscribe_events"));
-	leave_it();
-	meet();
+	connect_session("chan_2", 5);
+	json_decref(take_request("subscribe_events"));
+	drop_client();
+	accept_client();
 	json_decref(answer("initialize", "\"result\":{}"));
-	connect_it("chan_3", 7);
-	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 7);
+	connect_session("chan_3", 7);
+	ck_assert_int_eq(answer_and_get("subscribe_events", "\"result\":{}", "afterSequence"), 7);
 	while (!it.ready)
-		turn();
+		run_loop();
 	ck_assert_str_eq(gateway_session_channel_id(it.session), "chan_3");
 	gateway_session_query(it.session, "get_health", NULL, NULL, NULL);
 	json_decref(answer("get_health", "\"result\":{}"));
@@ -231,8 +231,9 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "resuming", set_up, tear_down, 120,
-		  SUITE_TESTS(test_a_channel_is_resumed, test_a_channel_that_cannot_be_resumed) },
-		{ "opening", open_session, tear_down, 120, SUITE_TESTS(test_the_connection_breaks_before_it_is_ready) },
+		  SUITE_TESTS(test_a_channel_is_resumed, test_a_channel_that_cannot_be_resumed_is_replaced) },
+		{ "opening", open_session, tear_down, 120,
+		  SUITE_TESTS(test_a_session_whose_connection_breaks_early_gets_one_new_channel) },
 	};
 
 	return suite_run_cases("session", cases, countof(cases));

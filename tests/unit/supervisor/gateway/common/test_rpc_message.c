@@ -9,7 +9,7 @@ static int parse(const char *text, enum rpc_dialect d, struct rpc_message *m, st
 	return rpc_message_parse(text, strlen(text), d, m, p);
 }
 
-START_TEST(test_kinds)
+START_TEST(test_kinds_of_messages_are_recognized)
 {
 	static const struct {
 		const char *text;
@@ -37,7 +37,7 @@ START_TEST(test_kinds)
 }
 END_TEST
 
-START_TEST(test_problems)
+START_TEST(test_invalid_messages_are_rejected_with_code_and_id)
 {
 	static const struct {
 		const char *text;
@@ -75,7 +75,7 @@ START_TEST(test_problems)
 }
 END_TEST
 
-START_TEST(test_what_is_written_is_read)
+START_TEST(test_written_messages_are_read_back)
 {
 	json_auto_t *id = json_string("7");
 	json_t *messages[] = {
@@ -100,11 +100,11 @@ START_TEST(test_what_is_written_is_read)
 }
 END_TEST
 
-START_TEST(test_the_id_of_what_is_no_json)
+START_TEST(test_the_id_of_invalid_json_is_found)
 {
 	static const struct {
 		const char *text;
-		int id; /* 0: none is found */
+		int id; /* 0: not found */
 	} rows[] = {
 		{ "{\"id\": 7, \"method\": \"x\", \"params\": {\"a\": \"\\ud800\"}}", 7 },
 		{ "{\"method\": \"x\", \"params\": [1e999], \"id\": 8}", 8 },
@@ -140,6 +140,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("rpc_message", test_kinds, test_problems, test_what_is_written_is_read,
-		     test_the_id_of_what_is_no_json, test_text_is_always_utf8);
+	return SUITE("rpc_message", test_kinds_of_messages_are_recognized,
+		     test_invalid_messages_are_rejected_with_code_and_id, test_written_messages_are_read_back,
+		     test_the_id_of_invalid_json_is_found, test_text_is_always_utf8);
 }

@@ -33,7 +33,7 @@ START_TEST(a_code_expires_after_a_minute)
 }
 END_TEST
 
-START_TEST(the_oldest_code_makes_room)
+START_TEST(the_oldest_code_is_evicted)
 {
 	struct console_codes codes = { 0 };
 	struct console_code got;
@@ -47,7 +47,7 @@ START_TEST(the_oldest_code_makes_room)
 }
 END_TEST
 
-START_TEST(a_removed_token_takes_its_codes_along)
+START_TEST(codes_of_a_removed_token_are_removed)
 {
 	struct console_codes codes = { 0 };
 	struct console_code got;
@@ -63,6 +63,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("console_secret", a_code_is_valid_once, a_code_expires_after_a_minute, the_oldest_code_makes_room,
-		     a_removed_token_takes_its_codes_along);
+	return SUITE("console_secret", a_code_is_valid_once, a_code_expires_after_a_minute, the_oldest_code_is_evicted,
+		     codes_of_a_removed_token_are_removed);
 }

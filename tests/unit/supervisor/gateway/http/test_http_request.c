@@ -10,7 +10,7 @@
 
 #define BODY_MAX 64
 
-/* Fed whole, and byte by byte: the same comes out. Returns how many bytes were used. */
+/* Feeds a request in pieces of `step` bytes, or whole (0); sets how many bytes were used. */
 static enum http_request_state fed(struct http_request *r, const char *text, size_t step, size_t *used)
 {
 	size_t n = strlen(text);
@@ -27,7 +27,7 @@ static enum http_request_state fed(struct http_request *r, const char *text, siz
 	return s;
 }
 
-START_TEST(a_request_is_the_same_in_any_pieces)
+START_TEST(requests_are_parsed_in_any_pieces)
 {
 	static const char text[] =
 		"POST /mcp?x=1 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nX-A:  b \r\n\r\n"
@@ -51,7 +51,7 @@ START_TEST(a_request_is_the_same_in_any_pieces)
 }
 END_TEST
 
-START_TEST(limits_have_their_status)
+START_TEST(exceeded_limits_have_their_status)
 {
 	mem_auto char *huge = mem_alloc(HTTP_HEAD_MAX + 64);
 	int n = snprintf(huge, 64, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ");
@@ -84,7 +84,7 @@ START_TEST(limits_have_their_status)
 }
 END_TEST
 
-START_TEST(lists_of_words)
+START_TEST(lists_of_words_are_searched)
 {
 	struct http_request r;
 	size_t used;
@@ -104,7 +104,7 @@ START_TEST(lists_of_words)
 }
 END_TEST
 
-START_TEST(queries_and_cookies)
+START_TEST(queries_and_cookies_are_parsed)
 {
 	static const struct {
 		const char *query;
@@ -155,7 +155,7 @@ START_TEST(queries_and_cookies)
 }
 END_TEST
 
-START_TEST(only_names_of_this_machine)
+START_TEST(only_local_host_names_are_accepted)
 {
 	static const char *const local[] = { "localhost",       "LocalHost:80", "127.0.0.1",
 					     "127.0.0.1:65535", "[::1]",        "[::1]:1" };
@@ -212,7 +212,7 @@ static unsigned access_status(const char *headers, const char *token)
 	return no.status;
 }
 
-START_TEST(who_may_ask)
+START_TEST(access_requires_token_host_and_origin)
 {
 	ck_assert_uint_eq(access_status("Host: localhost\r\n", NULL), 200);
 	ck_assert_uint_eq(access_status("Host: localhost\r\n", "secret"), 401);
@@ -226,7 +226,7 @@ START_TEST(who_may_ask)
 		access_status("Host: localhost\r\nAuthorization: Bearer secret\r\nAuthorization: Bearer secret\r\n",
 			      "secret"),
 		401);
-	/* The right token does not make up for a wrong Host or Origin. */
+	/* A valid token does not excuse a wrong Host or Origin. */
 	ck_assert_uint_eq(access_status("Host: evil.com\r\nAuthorization: Bearer secret\r\n", "secret"), 403);
 	ck_assert_uint_eq(
 		access_status("Host: localhost\r\nOrigin: http://evil.com\r\nAuthorization: Bearer secret\r\n",
@@ -238,7 +238,7 @@ START_TEST(who_may_ask)
 }
 END_TEST
 
-START_TEST(addresses_of_this_machine)
+START_TEST(only_loopback_addresses_are_accepted)
 {
 	static const struct {
 		const char *text, *shown;
@@ -267,6 +267,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_request", a_request_is_the_same_in_any_pieces, limits_have_their_status, lists_of_words,
-		     queries_and_cookies, only_names_of_this_machine, who_may_ask, addresses_of_this_machine);
+	return SUITE("http_request", requests_are_parsed_in_any_pieces, exceeded_limits_have_their_status,
+		     lists_of_words_are_searched, queries_and_cookies_are_parsed, only_local_host_names_are_accepted,
+		     access_requires_token_host_and_origin, only_loopback_addresses_are_accepted);
 }

@@ -18,7 +18,7 @@ static struct http_tokens *parsed(const char *text)
 	return t;
 }
 
-START_TEST(names_and_tokens)
+START_TEST(names_and_tokens_are_parsed)
 {
 	struct http_tokens *t = parsed("# who may come\n\n  alice\t" A "  \r\n" B);
 	size_t n;
@@ -36,7 +36,7 @@ START_TEST(names_and_tokens)
 }
 END_TEST
 
-START_TEST(another_token_is_someone_else)
+START_TEST(another_token_is_another_principal)
 {
 	struct http_tokens *one = parsed("alice " A), *other = parsed("alice " B), *moved = parsed("bob " A);
 
@@ -49,7 +49,7 @@ START_TEST(another_token_is_someone_else)
 }
 END_TEST
 
-START_TEST(what_is_none_is_told_with_its_line)
+START_TEST(invalid_tokens_are_rejected_with_their_line)
 {
 	static const struct {
 		const char *text, *words;
@@ -75,7 +75,7 @@ START_TEST(what_is_none_is_told_with_its_line)
 }
 END_TEST
 
-START_TEST(there_is_an_end_to_them)
+START_TEST(the_number_of_tokens_is_limited)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct http_tokens *t = NULL;
@@ -96,6 +96,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_tokens", names_and_tokens, another_token_is_someone_else, what_is_none_is_told_with_its_line,
-		     there_is_an_end_to_them);
+	return SUITE("http_tokens", names_and_tokens_are_parsed, another_token_is_another_principal,
+		     invalid_tokens_are_rejected_with_their_line, the_number_of_tokens_is_limited);
 }

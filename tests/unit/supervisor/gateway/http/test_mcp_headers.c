@@ -37,7 +37,7 @@ static bool agree(const char *headers, const char *body, const char *schema)
 	return ok;
 }
 
-START_TEST(headers_repeat_the_body)
+START_TEST(headers_must_agree_with_the_body)
 {
 	static const char schema[] = "{\"properties\":{\"region\":{\"type\":\"string\",\"x-mcp-header\":\"Region\"},"
 				     "\"n\":{\"x-mcp-header\":\"N\"},\"other\":{}}}";
@@ -54,7 +54,7 @@ START_TEST(headers_repeat_the_body)
 	ck_assert(!agree(STANDARD "Mcp-Name: exec\r\n", CALL, NULL));
 	ck_assert(
 		!agree("MCP-Protocol-Version: 2025-11-25\r\nMcp-Method: tools/call\r\nMcp-Name: exec\r\n", CALL, NULL));
-	/* parameters that the tool wants repeated */
+	/* parameters that the tool declares as headers */
 	ck_assert(agree(STANDARD "Mcp-Param-Region: Hello\r\nMcp-Param-N: 42.0\r\n", CALL, schema));
 	ck_assert(agree(STANDARD "Mcp-Param-Region: =?base64?SGVsbG8=?=\r\nMcp-Param-N: 42\r\n", CALL, schema));
 	ck_assert(!agree(STANDARD "Mcp-Param-Region: =?base64?SGVsbG8?=\r\nMcp-Param-N: 42\r\n", CALL, schema));
@@ -75,14 +75,14 @@ static struct mcp_envelope envelope(const char *headers, const char *body)
 	return e;
 }
 
-START_TEST(the_era_is_the_bodys)
+START_TEST(the_body_determines_the_era)
 {
 	ck_assert(envelope("", CALL).modern && envelope("", CALL).complete);
 	ck_assert(envelope("MCP-Protocol-Version: 2025-11-25\r\n", CALL).modern);
 	ck_assert(!envelope("MCP-Protocol-Version: 2025-11-25\r\n", "{\"method\":\"ping\",\"id\":1}").modern);
 	ck_assert(!envelope("", "{\"method\":\"ping\",\"id\":1}").modern);
 	ck_assert(!envelope("MCP-Protocol-Version: v999\r\n", "{\"method\":\"ping\",\"id\":1}").modern);
-	/* the header speaks where the body is silent */
+	/* the header applies where the body has no version */
 	ck_assert(envelope("MCP-Protocol-Version: 2026-07-28\r\n", "{\"method\":\"server/discover\",\"id\":1}").modern);
 	ck_assert(!envelope("MCP-Protocol-Version: 2026-07-28\r\n", "{\"method\":\"server/discover\",\"id\":1}")
 			   .complete);
@@ -95,7 +95,7 @@ START_TEST(the_era_is_the_bodys)
 }
 END_TEST
 
-START_TEST(ids_of_events)
+START_TEST(ids_of_events_are_parsed)
 {
 	static const char *const bad[] = { "",
 					   "-",
@@ -120,4 +120,8 @@ START_TEST(ids_of_events)
 }
 END_TEST
 
-int main(void) { return SUITE("mcp_headers", headers_repeat_the_body, the_era_is_the_bodys, ids_of_events); }
+int main(void)
+{
+	return SUITE("mcp_headers", headers_must_agree_with_the_body, the_body_determines_the_era,
+		     ids_of_events_are_parsed);
+}

@@ -1,4 +1,4 @@
-/* Streams of MCP over HTTP and the server below them, with a client on the other end of a socket pair. */
+/* Streams of MCP over HTTP and the server below them, with a client at the other end of a socket pair. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/fd.h"
@@ -19,7 +19,7 @@
 static struct rig {
 	struct event_base *base;
 	struct http_server *server;
-	struct http_exchange *x; /* the one that came last, not answered */
+	struct http_exchange *x; /* the newest one, not answered yet */
 	struct mcp_streams *streams;
 	unsigned gone, abandoned;
 } rig;
@@ -56,14 +56,14 @@ static void streams(bool resumable)
 		&(struct mcp_streams_options){ .base = rig.base, .resumable = resumable, .abandoned = on_abandoned });
 }
 
-static void turn(void)
+static void run_loop(void)
 {
 	for (int i = 0; i < 20; i++)
 		event_base_loop(rig.base, EVLOOP_NONBLOCK);
 }
 
-/* A client that has asked; its exchange is in rig.x. */
-static int ask(const char *method)
+/* Connects a client and sends a request; its exchange is in rig.x. */
+static int send_request(const char *method)
 {
 	int pair[2];
 	char text[128];
@@ -73,27 +73,27 @@ static int ask(const char *method)
 	snprintf(text, sizeof(text), "%s / HTTP/1.1\r\nHost: localhost\r\n\r\n", method);
 	ck_assert_int_eq(fd_write_all(pair[1], text, strlen(text)), 0);
 	rig.x = NULL;
-	turn();
+	run_loop();
 	ck_assert_ptr_nonnull(rig.x);
 	return pair[1];
 }
 
-/* What it has been sent so far. */
+/* The text that was sent to a client so far. */
 static char *got(int fd)
 {
 	struct buf b = BUF_INIT;
 	char part[65536];
 	ssize_t n;
 
-	turn();
+	run_loop();
 	while ((n = read(fd, part, sizeof(part))) > 0) {
 		buf_append(&b, part, (size_t)n);
-		turn();
+		run_loop();
 	}
 	return buf_take(&b);
 }
 
-static void is_sent(int fd, const char *words)
+static void expect_sent(int fd, const char *words)
 {
 	mem_auto char *text = got(fd);
 
@@ -119,12 +119,12 @@ static json_t *message(const char *text)
 	return m;
 }
 
-START_TEST(a_quick_answer_is_json)
+START_TEST(a_reply_without_earlier_messages_is_json)
 {
 	streams(true);
-	int fd = ask("POST");
+	int fd = send_request("POST");
 	mcp_streams_send(rig.streams, post(false), message("{\"id\":1,\"result\":{}}"), true);
-	is_sent(fd, "200 OK|application/json|Mcp-Session-Id: the-id|{\"id\":1,\"result\":{}}");
+	expect_sent(fd, "200 OK|application/json|Mcp-Session-Id: the-id|{\"id\":1,\"result\":{}}");
 	ck_assert_uint_eq(mcp_streams_open(rig.streams), 0);
 	close(fd);
 }
@@ -145,7 +145,7 @@ START_TEST(errors_have_a_status)
 	streams(false);
 	for (size_t i = 0; i < countof(rows); i++) {
 		char text[100], status[16];
-		int fd = ask("POST");
+		int fd = send_request("POST");
 		snprintf(text, sizeof(text), "{\"id\":1,\"error\":{\"code\":%d,\"message\":\"\"}}", rows[i].code);
 		snprintf(status, sizeof(status), "HTTP/1.1 %s ", rows[i].status);
 		mcp_streams_send(rig.streams, post(rows[i].modern), message(text), true);
@@ -153,71 +153,71 @@ START_TEST(errors_have_a_status)
 		ck_assert_msg(strncmp(sent, status, strlen(status)) == 0, "row %zu: %s", i, sent);
 		ck_assert_ptr_null(strstr(sent, "Mcp-Session-Id"));
 		close(fd);
-		turn();
+		run_loop();
 	}
 }
 END_TEST
 
-START_TEST(what_comes_before_the_answer_makes_it_a_stream)
+START_TEST(messages_before_the_reply_start_a_stream)
 {
 	streams(true);
 	mcp_streams_prime(rig.streams, true);
-	int fd = ask("POST");
+	int fd = send_request("POST");
 	struct mcp_stream *st = post(false);
 	mcp_streams_send(rig.streams, st, message("{\"method\":\"notifications/progress\"}"), false);
-	is_sent(fd, "text/event-stream|X-Accel-Buffering: no|id: 1-0\nretry: |\ndata:\n\n|id: 1-1\ndata: "
-		    "{\"method\":\"notifications/progress\"}\n\n");
+	expect_sent(fd, "text/event-stream|X-Accel-Buffering: no|id: 1-0\nretry: |\ndata:\n\n|id: 1-1\ndata: "
+			"{\"method\":\"notifications/progress\"}\n\n");
 	mcp_streams_send(rig.streams, st, message("{\"id\":1,\"result\":{}}"), true);
-	is_sent(fd, "id: 1-2\ndata: {\"id\":1,\"result\":{}}\n\n|\r\n0\r\n\r\n");
+	expect_sent(fd, "id: 1-2\ndata: {\"id\":1,\"result\":{}}\n\n|\r\n0\r\n\r\n");
 	close(fd);
 }
 END_TEST
 
-START_TEST(a_broken_stream_goes_on_and_is_resumed)
+START_TEST(a_broken_stream_continues_and_is_resumed)
 {
 	streams(true);
-	int fd = ask("POST");
+	int fd = send_request("POST");
 	struct mcp_stream *st = post(false);
 	mcp_streams_send(rig.streams, st, message("{\"n\":1}"), false);
-	is_sent(fd, "id: 1-1");
+	expect_sent(fd, "id: 1-1");
 	close(fd);
-	turn();
+	run_loop();
 	ck_assert_uint_eq(mcp_streams_open(rig.streams), 0);
 	ck_assert_uint_eq(rig.abandoned, 0);
 	mcp_streams_send(rig.streams, st, message("{\"n\":2}"), false);
-	fd = ask("GET");
+	fd = send_request("GET");
 	ck_assert(mcp_streams_get(rig.streams, rig.x, "1-1"));
-	is_sent(fd, "id: 1-2\ndata: {\"n\":2}");
+	expect_sent(fd, "id: 1-2\ndata: {\"n\":2}");
 	mcp_streams_send(rig.streams, st, message("{\"n\":3}"), true);
-	is_sent(fd, "id: 1-3\ndata: {\"n\":3}\n\n|0\r\n\r\n");
-	/* It is over, and can still be read. */
-	ck_assert(mcp_streams_get(rig.streams, (ask("GET"), rig.x), "1-1"));
-	ck_assert(!mcp_streams_get(rig.streams, (ask("GET"), rig.x), "1-4"));
-	ck_assert(!mcp_streams_get(rig.streams, (ask("GET"), rig.x), "2-1"));
-	ck_assert(!mcp_streams_get(rig.streams, (ask("GET"), rig.x), "nonsense"));
+	expect_sent(fd, "id: 1-3\ndata: {\"n\":3}\n\n|0\r\n\r\n");
+	/* It has ended, and can still be read. */
+	ck_assert(mcp_streams_get(rig.streams, (send_request("GET"), rig.x), "1-1"));
+	ck_assert(!mcp_streams_get(rig.streams, (send_request("GET"), rig.x), "1-4"));
+	ck_assert(!mcp_streams_get(rig.streams, (send_request("GET"), rig.x), "2-1"));
+	ck_assert(!mcp_streams_get(rig.streams, (send_request("GET"), rig.x), "nonsense"));
 	close(fd);
 }
 END_TEST
 
-START_TEST(what_is_no_longer_kept_cannot_be_resumed)
+START_TEST(dropped_events_cannot_be_resumed)
 {
 	streams(true);
-	int fd = ask("POST");
+	int fd = send_request("POST");
 	struct mcp_stream *st = post(false);
 	mcp_streams_send(rig.streams, st, message("{\"n\":0}"), false);
 	close(fd);
-	turn();
+	run_loop();
 	for (int i = 1; i < 5000; i++)
 		mcp_streams_send(rig.streams, st, json_pack("{si}", "n", i), false);
-	ck_assert(!mcp_streams_get(rig.streams, (ask("GET"), rig.x), "1-1"));
-	fd = ask("GET");
+	ck_assert(!mcp_streams_get(rig.streams, (send_request("GET"), rig.x), "1-1"));
+	fd = send_request("GET");
 	ck_assert(mcp_streams_get(rig.streams, rig.x, "1-4990"));
-	is_sent(fd, "id: 1-4991\n|id: 1-5000\ndata: {\"n\":4999}");
-	/* A finished stream of which nothing is kept is forgotten altogether. */
+	expect_sent(fd, "id: 1-4991\n|id: 1-5000\ndata: {\"n\":4999}");
+	/* A finished stream without kept events is removed. */
 	mcp_streams_send(rig.streams, st, message("{\"n\":-1}"), true);
 	for (int i = 0; i < 5000; i++)
 		mcp_streams_send(rig.streams, NULL, json_pack("{si}", "n", i), false);
-	ck_assert(!mcp_streams_get(rig.streams, (ask("GET"), rig.x), "1-5001"));
+	ck_assert(!mcp_streams_get(rig.streams, (send_request("GET"), rig.x), "1-5001"));
 	close(fd);
 }
 END_TEST
@@ -226,12 +226,12 @@ START_TEST(the_general_stream_waits_for_a_reader)
 {
 	streams(true);
 	mcp_streams_send(rig.streams, NULL, message("{\"n\":1}"), false);
-	int fd = ask("GET");
+	int fd = send_request("GET");
 	ck_assert(mcp_streams_get(rig.streams, rig.x, NULL));
-	is_sent(fd, "id: 0-1\ndata: {\"n\":1}");
-	int second = ask("GET");
+	expect_sent(fd, "id: 0-1\ndata: {\"n\":1}");
+	int second = send_request("GET");
 	ck_assert(mcp_streams_get(rig.streams, rig.x, NULL));
-	is_sent(fd, "0\r\n\r\n");
+	expect_sent(fd, "0\r\n\r\n");
 	mcp_streams_send(rig.streams, NULL, message("{\"n\":2}"), false);
 	mem_auto char *text = got(second);
 	ck_assert_ptr_nonnull(strstr(text, "id: 0-2"));
@@ -241,34 +241,34 @@ START_TEST(the_general_stream_waits_for_a_reader)
 }
 END_TEST
 
-START_TEST(a_modern_client_that_leaves_is_told_of_once)
+START_TEST(a_disconnected_modern_client_is_reported_once)
 {
 	streams(false);
-	/* before it is a stream, and after */
+	/* before and after it became a stream */
 	for (int begun = 0; begun < 2; begun++) {
-		int fd = ask("POST");
+		int fd = send_request("POST");
 		struct mcp_stream *st = post(true);
 		if (begun)
 			mcp_streams_send(rig.streams, st, message("{\"n\":1}"), false);
 		close(fd);
-		turn();
+		run_loop();
 		ck_assert_uint_eq(rig.abandoned, (unsigned)begun + 1);
 		ck_assert_uint_eq(mcp_streams_open(rig.streams), 0);
 	}
-	/* Answered just when it left: nothing to cancel. */
-	int fd = ask("POST");
+	/* Answered just when it disconnected: nothing to cancel. */
+	int fd = send_request("POST");
 	struct mcp_stream *st = post(true);
 	mcp_streams_send(rig.streams, st, message("{\"n\":1}"), false);
 	close(fd);
 	mcp_streams_send(rig.streams, st, message("{\"id\":1,\"result\":{}}"), true);
-	turn();
+	run_loop();
 	ck_assert_uint_eq(rig.abandoned, 2);
 }
 END_TEST
 
-START_TEST(who_does_not_read_is_cut_off)
+START_TEST(a_client_that_does_not_read_is_disconnected)
 {
-	int fd = ask("GET");
+	int fd = send_request("GET");
 	struct http_sse *s = http_sse_new(rig.base, rig.x, on_gone, NULL);
 	mem_auto char *big = mem_alloc(65536);
 	unsigned sent = 0;
@@ -276,26 +276,26 @@ START_TEST(who_does_not_read_is_cut_off)
 	memset(big, 'a', 65536);
 	while (sent < 1000 && http_sse_event(s, "message", NULL, big, 65536)) {
 		sent++;
-		turn();
+		run_loop();
 	}
 	ck_assert_msg(sent >= HTTP_SSE_QUEUE_MOST / 65536 && sent < 200, "%u events", sent);
 	ck_assert_uint_eq(rig.gone, 1);
-	turn();
+	run_loop();
 	ck_assert(http_server_idle(rig.server));
 	close(fd);
 }
 END_TEST
 
-START_TEST(an_end_of_streams_ends_their_answers)
+START_TEST(freeing_the_streams_ends_their_responses)
 {
 	streams(true);
-	int waits = ask("POST");
+	int waits = send_request("POST");
 	post(false);
-	int reads = ask("GET");
+	int reads = send_request("GET");
 	ck_assert(mcp_streams_get(rig.streams, rig.x, NULL));
 	mcp_streams_free(mem_take(&rig.streams));
-	is_sent(waits, "503 Service");
-	is_sent(reads, "text/event-stream|0\r\n\r\n");
+	expect_sent(waits, "503 Service");
+	expect_sent(reads, "text/event-stream|0\r\n\r\n");
 	close(waits);
 	close(reads);
 }
@@ -305,11 +305,11 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "streams", setup, teardown, 60,
-		  SUITE_TESTS(a_quick_answer_is_json, errors_have_a_status,
-			      what_comes_before_the_answer_makes_it_a_stream, a_broken_stream_goes_on_and_is_resumed,
-			      what_is_no_longer_kept_cannot_be_resumed, the_general_stream_waits_for_a_reader,
-			      a_modern_client_that_leaves_is_told_of_once, who_does_not_read_is_cut_off,
-			      an_end_of_streams_ends_their_answers) },
+		  SUITE_TESTS(a_reply_without_earlier_messages_is_json, errors_have_a_status,
+			      messages_before_the_reply_start_a_stream, a_broken_stream_continues_and_is_resumed,
+			      dropped_events_cannot_be_resumed, the_general_stream_waits_for_a_reader,
+			      a_disconnected_modern_client_is_reported_once,
+			      a_client_that_does_not_read_is_disconnected, freeing_the_streams_ends_their_responses) },
 	};
 
 	return suite_run_cases("mcp_stream", cases, countof(cases));

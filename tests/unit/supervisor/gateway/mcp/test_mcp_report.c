@@ -17,9 +17,9 @@ static const char *exec_output(void)
 	return mcp_tool_find(&config, "exec")->output;
 }
 
-/* The text of the report on a process, whose structured content must be what exec promises; `isError` must be as given.
+/* The text of the report on a process. Checks that the structured content matches exec's schema, and `isError`.
  */
-static const char *told(const char *process, bool wrong, struct buf *out)
+static const char *report_of(const char *process, bool wrong, struct buf *out)
 {
 	json_auto_t *p = json_loads(process, 0, NULL), *schema = json_loads(exec_output(), 0, NULL);
 	const struct mcp_report r = { .process = p, .changes = -1 };
@@ -35,71 +35,78 @@ static const char *told(const char *process, bool wrong, struct buf *out)
 	return out->data;
 }
 
-START_TEST(how_it_ended)
+START_TEST(a_report_describes_the_end_of_a_process)
 {
 	buf_auto struct buf b = BUF_INIT;
 
-	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"durationMs\":12345}",
-			      false, &b),
-			 "Exit code 0 after 12 s.\n");
 	ck_assert_str_eq(
-		told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":2,\"durationMs\":15}", true, &b),
+		report_of("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"durationMs\":12345}",
+			  false, &b),
+		"Exit code 0 after 12 s.\n");
+	ck_assert_str_eq(
+		report_of("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":2,\"durationMs\":15}", true,
+			  &b),
 		"Exit code 2 after 0.01 s.\n");
-	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"signal\":\"SEGV\"}", true, &b),
+	ck_assert_str_eq(report_of("{\"processId\":\"proc_1\",\"status\":\"completed\",\"signal\":\"SEGV\"}", true, &b),
 			 "Killed by signal SEGV.\n");
-	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"timeout\",\"limit\":"
-			      "\"idle\",\"message\":\"m\"}",
-			      true, &b),
+	ck_assert_str_eq(report_of("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"timeout\",\"limit\":"
+				   "\"idle\",\"message\":\"m\"}",
+				   true, &b),
 			 "Stopped by its idle limit: m.\n");
-	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"timeout\",\"limit\":"
-			      "\"cpu\",\"message\":\"m\"}",
-			      true, &b),
+	ck_assert_str_eq(report_of("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"timeout\",\"limit\":"
+				   "\"cpu\",\"message\":\"m\"}",
+				   true, &b),
 			 "Stopped by its cpu limit: m.\n");
-	ck_assert_str_eq(
-		told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"permission\",\"message\":\"no\"}",
-		     true, &b),
-		"Not run: no.\n");
-	ck_assert_ptr_nonnull(strstr(told("{\"processId\":\"proc_1\",\"status\":\"lost\"}", true, &b), "unknown"));
+	ck_assert_str_eq(report_of("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"permission\","
+				   "\"message\":\"no\"}",
+				   true, &b),
+			 "Not run: no.\n");
+	ck_assert_ptr_nonnull(strstr(report_of("{\"processId\":\"proc_1\",\"status\":\"lost\"}", true, &b), "unknown"));
 	ck_assert_ptr_nonnull(
-		strstr(told("{\"processId\":\"proc_1\",\"status\":\"running\",\"stdin\":\"none\"}", false, &b),
+		strstr(report_of("{\"processId\":\"proc_1\",\"status\":\"running\",\"stdin\":\"none\"}", false, &b),
 		       "Still running as proc_1"));
 	ck_assert_ptr_null(strstr(b.data, "write_stdin"));
 	ck_assert_ptr_nonnull(strstr(
-		told("{\"processId\":\"proc_1\",\"status\":\"running\",\"stdin\":\"tty\"}", false, &b), "screen"));
-	ck_assert_ptr_nonnull(strstr(
-		told("{\"processId\":\"proc_1\",\"status\":\"waiting_permission\",\"actionId\":\"act_2\"}", false, &b),
-		"bailiff approve act_2"));
+		report_of("{\"processId\":\"proc_1\",\"status\":\"running\",\"stdin\":\"tty\"}", false, &b), "screen"));
+	ck_assert_ptr_nonnull(
+		strstr(report_of("{\"processId\":\"proc_1\",\"status\":\"waiting_permission\",\"actionId\":\"act_2\"}",
+				 false, &b),
+		       "bailiff approve act_2"));
 }
 END_TEST
 
-START_TEST(what_was_refused)
+START_TEST(a_report_lists_denials_once_with_a_suggestion)
 {
 	buf_auto struct buf b = BUF_INIT;
 
-	told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"violations\":["
-	     "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/hosts\",\"reason\":\"outside the write "
-	     "roots\"},"
-	     "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/hosts\",\"reason\":\"outside the write "
-	     "roots\"},"
-	     "{\"kind\":\"network\",\"operation\":\"connect\",\"host\":\"a.example\",\"port\":443,\"source\":\"proxy\","
-	     "\"reason\":\"not in the allowed hosts\"}]}",
-	     false, &b);
+	report_of("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"violations\":["
+		  "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/hosts\",\"reason\":\"outside the "
+		  "write "
+		  "roots\"},"
+		  "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/hosts\",\"reason\":\"outside the "
+		  "write "
+		  "roots\"},"
+		  "{\"kind\":\"network\",\"operation\":\"connect\",\"host\":\"a.example\",\"port\":443,\"source\":"
+		  "\"proxy\","
+		  "\"reason\":\"not in the allowed hosts\"}]}",
+		  false, &b);
 	ck_assert_ptr_nonnull(strstr(b.data, "denied: write /etc/hosts (outside the write roots)\ndenied: connect "
 					     "a.example:443 (not in the allowed hosts)\nto allow it: "));
 	ck_assert_ptr_nonnull(strstr(b.data,
 				     "in policy.json: {\"profiles\":{\"workspace\":{\"writeRoots\":[\"/etc\"],"
 				     "\"network\":{\"allow\":[\"a.example:443\"]},\"extends\":\"workspace\"}}}"));
-	told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"sandboxProfile\":\"ci\","
-	     "\"violations\":["
-	     "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/a\\\"b/c\",\"reason\":\"outside the write "
-	     "roots\"}]}",
-	     false, &b);
+	report_of("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"sandboxProfile\":\"ci\","
+		  "\"violations\":["
+		  "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/a\\\"b/c\",\"reason\":\"outside the "
+		  "write "
+		  "roots\"}]}",
+		  false, &b);
 	ck_assert_ptr_nonnull(
 		strstr(b.data, "{\"profiles\":{\"ci\":{\"writeRoots\":[\"/a\\\"b\"],\"extends\":\"ci\"}}}"));
 }
 END_TEST
 
-START_TEST(what_was_never_started)
+START_TEST(a_report_of_a_denied_start_cites_the_rules)
 {
 	static const char denied[] =
 		"{\"code\":-32010,\"message\":\"policy denies it: "
@@ -122,4 +129,8 @@ START_TEST(what_was_never_started)
 }
 END_TEST
 
-int main(void) { return SUITE("mcp_report", how_it_ended, what_was_refused, what_was_never_started); }
+int main(void)
+{
+	return SUITE("mcp_report", a_report_describes_the_end_of_a_process,
+		     a_report_lists_denials_once_with_a_suggestion, a_report_of_a_denied_start_cites_the_rules);
+}

@@ -17,7 +17,7 @@ static json_t *open_with(struct mcp_request_state s, const char *text)
 	return kept;
 }
 
-START_TEST(test_bound_to_what_it_is_for)
+START_TEST(test_a_state_is_bound_to_its_request_and_principal)
 {
 	json_auto_t *params = json_pack("{ss s{si}}", "name", "exec", "arguments", "a", 1),
 		    *other = json_pack("{ss s{si}}", "name", "exec", "arguments", "a", 2);
@@ -32,7 +32,7 @@ START_TEST(test_bound_to_what_it_is_for)
 	json_auto_t *back = open_with(s, text);
 
 	ck_assert(json_equal(back, kept));
-	t.params = more; /* what is not part of the request does not count */
+	t.params = more; /* members that are not part of the request are ignored */
 	json_auto_t *again = open_with(t, text);
 	ck_assert(json_equal(again, kept));
 	t.params = other;
@@ -55,7 +55,7 @@ START_TEST(test_bound_to_what_it_is_for)
 }
 END_TEST
 
-START_TEST(test_every_changed_byte_is_noticed)
+START_TEST(test_every_changed_byte_is_detected)
 {
 	json_auto_t *params = json_pack("{ss}", "uri", "x://y"), *kept = json_pack("[i]", 1);
 	const struct mcp_request_state s = { .key = key, .method = "resources/read", .params = params, .now_s = 5 };
@@ -79,4 +79,8 @@ START_TEST(test_every_changed_byte_is_noticed)
 }
 END_TEST
 
-int main(void) { return SUITE("mcp_request_state", test_bound_to_what_it_is_for, test_every_changed_byte_is_noticed); }
+int main(void)
+{
+	return SUITE("mcp_request_state", test_a_state_is_bound_to_its_request_and_principal,
+		     test_every_changed_byte_is_detected);
+}

@@ -6,7 +6,7 @@
 
 #define JSON(...) #__VA_ARGS__
 
-START_TEST(test_templates)
+START_TEST(test_templates_match_uris)
 {
 	static const struct {
 		const char *pattern, *uri, *vars; /* NULL: no match */
@@ -36,4 +36,4 @@ START_TEST(test_templates)
 }
 END_TEST
 
-int main(void) { return SUITE("mcp_resource", test_templates); }
+int main(void) { return SUITE("mcp_resource", test_templates_match_uris); }

@@ -2,7 +2,7 @@
 
 #include "tests/unit/suite.h"
 
-START_TEST(test_agreement)
+START_TEST(test_versions_are_negotiated)
 {
 	ck_assert_str_eq(mcp_version_negotiate("2024-11-05"), "2024-11-05");
 	ck_assert_str_eq(mcp_version_negotiate("2025-11-25"), "2025-11-25");
@@ -15,7 +15,7 @@ START_TEST(test_agreement)
 }
 END_TEST
 
-START_TEST(test_eras)
+START_TEST(test_requests_are_assigned_to_eras)
 {
 	json_auto_t *meta = json_pack("{s{ss}}", "_meta", MCP_META "protocolVersion", "2026-07-28"),
 		    *plain = json_object();
@@ -28,12 +28,13 @@ START_TEST(test_eras)
 	} rows[] = {
 		{ "initialize", false, MCP_HINT_NONE, false, false, MCP_LEGACY },
 		{ "initialize", false, MCP_HINT_NONE, false, true, MCP_LEGACY }, /* the fallback after a probe */
-		{ "initialize", true, MCP_HINT_NONE, false, false, MCP_MODERN }, /* where it is no method */
+		{ "initialize", true, MCP_HINT_NONE, false, false, MCP_MODERN }, /* where the method does not exist */
 		{ "initialize", false, MCP_HINT_MODERN, false, false, MCP_MODERN },
 		{ "server/discover", false, MCP_HINT_NONE, false, false, MCP_MODERN },
 		{ "tools/list", true, MCP_HINT_NONE, false, false, MCP_MODERN },
-		{ "tools/list", true, MCP_HINT_NONE, true, true, MCP_LEGACY }, /* an accepted initialize is for good */
-		{ "tools/list", false, MCP_HINT_NONE, false, true, MCP_MODERN }, /* and will be told what it lacks */
+		{ "tools/list", true, MCP_HINT_NONE, true, true, MCP_LEGACY }, /* an accepted initialize is final */
+		{ "tools/list", false, MCP_HINT_NONE, false, true,
+		  MCP_MODERN }, /* and is rejected with what it lacks */
 		{ "tools/list", false, MCP_HINT_NONE, false, false, MCP_LEGACY },
 		{ "tools/list", true, MCP_HINT_LEGACY, false, false, MCP_LEGACY },
 		{ "ping", false, MCP_HINT_MODERN, false, false, MCP_MODERN },
@@ -46,4 +47,4 @@ START_TEST(test_eras)
 }
 END_TEST
 
-int main(void) { return SUITE("mcp_version", test_agreement, test_eras); }
+int main(void) { return SUITE("mcp_version", test_versions_are_negotiated, test_requests_are_assigned_to_eras); }
