@@ -2,8 +2,8 @@
 #define BAILIFF_TESTS_RIG_H
 
 /*
- * A real guard with a real spawner and a runtime that is the test itself: the program that the guard starts as runtime
- * only sends its links to the test and waits to be killed. So a test speaks both protocols by hand, in a straight line.
+ * A real guard with a real spawner and the test as runtime: the program that the guard starts as runtime only sends its
+ * links to the test and waits to be killed. So a test can send and receive the messages of both protocols one by one.
  */
 
 #include "runtime/base/buf.h"
@@ -32,19 +32,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define RIG_PATIENCE_MS 60000
+#define RIG_TIMEOUT_MS 60000
 
 struct rig {
 	pid_t guard;
 	int guard_pidfd;
-	int meet;       /* new runtimes present themselves here */
-	int link, peer; /* copies of the present runtime's */
+	int meet;       /* new runtimes send their links here */
+	int link, peer; /* copies of the current runtime's */
 	pid_t runtime;
 	int client[2];
 	unsigned started;
 };
 
-/* What the stand-in sends with its two links. */
+/* What the runtime's program sends with its two links. */
 struct rig_hello {
 	int32_t pid;
 };
@@ -96,7 +96,7 @@ static inline char *rig_exe(void)
 	return mem_strdup(path);
 }
 
-/* A test has no cgroup of its own to move about in: sandboxes get theirs below the one that it is in. */
+/* A test has no cgroup of its own: cgroups of sandboxes are created below the one that it is in. */
 static inline const struct cgroup_base *rig_base(void)
 {
 	static struct cgroup_base base;
@@ -105,7 +105,7 @@ static inline const struct cgroup_base *rig_base(void)
 	return &base;
 }
 
-/* First thing in main: ≥ 0 is the exit status of a role, −1 = this is the test. */
+/* Must be called first in main: ≥ 0 is the exit status of a role, −1: this process is the test. */
 static inline int rig_role(int argc, char **argv)
 {
 	static struct process_title title;
@@ -119,15 +119,14 @@ static inline int rig_role(int argc, char **argv)
 		return proxy_main();
 	snprintf(rig_tag, sizeof rig_tag, "%s", argv[3]);
 	if (strcmp(argv[2], "spawner") == 0)
-		return spawner_main(
-			&(struct spawner_options){ .cgroup_tag = rig_tag,
-						   .cgroup_base = rig_base(),
-						   .title = &title,
-						   .allow_host = !getenv("RIG_NO_HOST"),
-						   .zygotes = getenv("RIG_PREBUILT") ? 2 : 0,
-						   .spare_ms = getenv("RIG_IDLE") ? 0 : 10 * RIG_PATIENCE_MS,
-						   .config_dir = getenv("RIG_CONFIG"),
-						   .state_dir = getenv("RIG_STATE") });
+		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag,
+							       .cgroup_base = rig_base(),
+							       .title = &title,
+							       .allow_host = !getenv("RIG_NO_HOST"),
+							       .zygotes = getenv("RIG_PREBUILT") ? 2 : 0,
+							       .spare_ms = getenv("RIG_IDLE") ? 0 : 10 * RIG_TIMEOUT_MS,
+							       .config_dir = getenv("RIG_CONFIG"),
+							       .state_dir = getenv("RIG_STATE") });
 	mem_auto char *exe = rig_exe();
 	struct guard_options o = rig_guard_options(exe);
 	o.resume_fd = (int)strtol(argv[5], NULL, 10);
@@ -137,11 +136,11 @@ static inline int rig_role(int argc, char **argv)
 static inline void rig_readable(int fd, const char *what)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	ck_assert_msg(poll(&p, 1, RIG_PATIENCE_MS) == 1, "waited in vain for %s", what);
+	ck_assert_msg(poll(&p, 1, RIG_TIMEOUT_MS) == 1, "timeout while waiting for %s", what);
 }
 
 /* The links of the runtime that the guard started last. */
-static inline void rig_meet(struct rig *r)
+static inline void rig_await_runtime(struct rig *r)
 {
 	struct rig_hello hello;
 	int links[2];
@@ -178,7 +177,7 @@ static inline void rig_start(struct rig *r)
 	close(meet[1]);
 	r->meet = meet[0];
 	r->guard_pidfd = fd_pidfd_open(r->guard);
-	rig_meet(r);
+	rig_await_runtime(r);
 }
 
 static inline void rig_drop_links(struct rig *r)
@@ -193,7 +192,8 @@ static inline void rig_kill_runtime(struct rig *r)
 	rig_drop_links(r);
 }
 
-/* So is an init, which begins as a copy of the spawner and for a moment bears its name, also when the spawner is dead.
+/* An init begins as a copy of the spawner and has its name for a moment, even if the spawner is dead; its namespace
+ * tells them apart.
  */
 static inline bool rig_in_own_namespace(pid_t pid)
 {
@@ -206,7 +206,7 @@ static inline bool rig_in_own_namespace(pid_t pid)
 	return !pids || pids[8 + strcspn(pids + 8, "\t\n")] == '\t';
 }
 
-/* 0 = there is none yet. */
+/* 0: not started yet. */
 static inline pid_t rig_spawner_pid(const struct rig *r)
 {
 	char name[64];
@@ -226,7 +226,7 @@ static inline pid_t rig_spawner_pid(const struct rig *r)
 	return found;
 }
 
-/* How many sandboxes wait that were built ahead; their pids if there is room. */
+/* The number of prebuilt sandboxes, and up to `room` of their pids. */
 static inline size_t rig_prebuilt(const struct rig *r, pid_t *ret, size_t room)
 {
 	char name[64];
@@ -249,11 +249,11 @@ static inline size_t rig_prebuilt(const struct rig *r, pid_t *ret, size_t room)
 	return n;
 }
 
-/* At least so many. */
+/* Waits until there are at least n. */
 static inline void rig_await_prebuilt(const struct rig *r, size_t n)
 {
 	for (int ms = 0; rig_prebuilt(r, NULL, 0) < n; ms++) {
-		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+		ck_assert_int_lt(ms, RIG_TIMEOUT_MS);
 		poll(NULL, 0, 1);
 	}
 }
@@ -328,7 +328,7 @@ struct run_spec {
 	size_t nmounts;
 	uint32_t network;
 	uint64_t tmp_bytes;
-	uint32_t less_layers; /* not asked for */
+	uint32_t less_layers; /* not requested */
 	uint64_t hint, token; /* of rig_expect */
 };
 
@@ -365,8 +365,8 @@ static inline int run_plan(const struct run_spec *s)
 	return fd_memfd_sealed("plan", b.data, b.len);
 }
 
-/* Makes the pipes, deposits our ends and sends START; does not wait for the answer. */
-/* A request has come that a start may follow. */
+/* Creates the pipes, deposits our ends and sends START; does not wait for the reply. */
+/* Announces that a start may follow. */
 static inline void rig_expect(struct rig *r, uint64_t hint, uint64_t token)
 {
 	const struct spawn_msg m = { .kind = SPAWN_ANNOUNCE, .hint = hint, .token = token, .cpu = -1 };
@@ -424,7 +424,7 @@ static inline void run_answer(struct rig *r, struct run *run)
 
 static inline void run_open_gate(struct run *run)
 {
-	/* The init is gone if a step before the gate failed: the status has the reason. */
+	/* If a step before the gate failed, the init has exited: the status has the reason. */
 	void (*before)(int) = signal(SIGPIPE, SIG_IGN);
 	ck_assert(write(run->fd[GUARD_SLOT_GATE], "g", 1) == 1 || errno == EPIPE);
 	signal(SIGPIPE, before);
@@ -439,7 +439,7 @@ static inline struct status_msg run_status(struct run *run)
 	size_t nfds = 1;
 	ssize_t n = fd_recv(run->fd[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, 0);
 	ck_assert_msg(n == 0 || n == (ssize_t)sizeof m, "status: %zd bytes", n);
-	if (n > 0 && nfds && m.kind == STATUS_EXITED) { /* a report on what the command changed */
+	if (n > 0 && nfds && m.kind == STATUS_EXITED) { /* a report on files that the command changed */
 		close(fd);
 	} else if (n > 0 && nfds) {
 		int listens = 0;
@@ -451,7 +451,7 @@ static inline struct status_msg run_status(struct run *run)
 	return m;
 }
 
-/* Started, gate opened, executed. */
+/* Starts a command and opens its gate; returns when it has been executed. */
 static inline void run_start(struct rig *r, struct run *run, const struct run_spec *s)
 {
 	run_send(r, run, s);
@@ -481,13 +481,13 @@ static inline size_t run_read(struct run *run, enum guard_slot slot, char *out, 
 	return have;
 }
 
-static inline void run_tell(struct run *run, uint32_t kind, uint32_t sig)
+static inline void run_send_status(struct run *run, uint32_t kind, uint32_t sig)
 {
 	struct status_msg m = { .kind = kind, .signal = sig };
 	ck_assert_int_eq(fd_send(run->fd[GUARD_SLOT_STATUS], &m, sizeof m, NULL, 0, 0), 0);
 }
 
-/* RELEASED's value. */
+/* Releases a process and returns the value of RELEASED. */
 static inline uint32_t run_release(struct rig *r, struct run *run)
 {
 	struct guard_msg m = { .kind = GUARD_RELEASE, .key = run->key };

@@ -30,7 +30,7 @@ static int null_fd(void) { return open("/dev/null", O_RDWR | O_CLOEXEC); }
 
 static bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-START_TEST(deposits_merge)
+START_TEST(deposits_of_one_key_are_merged)
 {
 	struct plan_key k = key(1);
 	struct fd_store_entry *en = fd_store_get(&v, &k);
@@ -52,7 +52,7 @@ START_TEST(deposits_merge)
 }
 END_TEST
 
-START_TEST(fills_up_and_empties)
+START_TEST(a_full_store_rejects_new_keys_until_one_is_removed)
 {
 	for (unsigned i = 0; i < 8; i++) {
 		struct plan_key k = key(i);
@@ -74,7 +74,7 @@ START_TEST(fills_up_and_empties)
 }
 END_TEST
 
-START_TEST(release_of_the_living)
+START_TEST(releasing_a_live_process_kills_it)
 {
 	struct plan_key k = key(0);
 	pid_t pid = fork();
@@ -91,7 +91,7 @@ START_TEST(release_of_the_living)
 	ck_assert_int_eq(en->state, FD_STORE_DYING);
 	ck_assert(en->was_alive);
 	ck_assert(!is_open(out));
-	/* The hand-over still lists it, because its key is in use, but without descriptors. */
+	/* The handover still lists it, because its key is in use, but without descriptors. */
 	int listed[GUARD_SLOT_COUNT];
 	uint32_t slots = 1;
 	ck_assert_ptr_eq(fd_store_next(&v, 0), en);
@@ -109,8 +109,8 @@ START_TEST(release_of_the_living)
 }
 END_TEST
 
-/* An init stays if the runtime says so, its end of the status socket is closed, and nobody has killed it. */
-START_TEST(release_of_the_kept)
+/* An init is kept if the runtime requests it, its end of the status socket is closed, and it was not killed. */
+START_TEST(an_init_is_kept_on_release_only_if_it_can_be_used_again)
 {
 	for (int i = 0; i < 4; i++) {
 		bool wanted = i != 1, closed = i != 2, killed = i == 3;
@@ -148,8 +148,8 @@ START_TEST(release_of_the_kept)
 }
 END_TEST
 
-/* Runs until its timer expires, although nobody asks for its end; the runtime still finds its entry. */
-START_TEST(the_timer_kills)
+/* A process is killed when its timer expires, without a request; the runtime still finds its entry. */
+START_TEST(an_expired_timer_kills_the_process)
 {
 	struct plan_key k = key(0);
 	pid_t pid = fork();
@@ -163,7 +163,7 @@ START_TEST(the_timer_kills)
 	struct fd_store_entry *en = fd_store_get(&v, &k);
 	timerfd_settime(timer, 0, &far, NULL);
 	fd_store_deposit(&v, en, 1u << GUARD_SLOT_LIMIT, &timer, 0);
-	ck_assert_uint_eq(fd_store_fill_polls(&v, polls), 0); /* there is nothing to kill yet */
+	ck_assert_uint_eq(fd_store_fill_polls(&v, polls), 0); /* no process to kill yet */
 	fd_store_deposit(&v, en, 1u << GUARD_SLOT_PIDFD, &pidfd, pid);
 	ck_assert_uint_eq(fd_store_fill_polls(&v, polls), 1);
 	ck_assert_int_eq(poll(polls, 1, 0), 0);
@@ -189,11 +189,11 @@ int main(void)
 	TCase *t = tcase_create("vault");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, deposits_merge);
-	tcase_add_test(t, fills_up_and_empties);
-	tcase_add_test(t, release_of_the_living);
-	tcase_add_test(t, release_of_the_kept);
-	tcase_add_test(t, the_timer_kills);
+	tcase_add_test(t, deposits_of_one_key_are_merged);
+	tcase_add_test(t, a_full_store_rejects_new_keys_until_one_is_removed);
+	tcase_add_test(t, releasing_a_live_process_kills_it);
+	tcase_add_test(t, an_init_is_kept_on_release_only_if_it_can_be_used_again);
+	tcase_add_test(t, an_expired_timer_kills_the_process);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

@@ -10,7 +10,7 @@ static void setup(void) { rig_start(&rig); }
 
 static void teardown(void) { rig_stop(&rig); }
 
-/* What the guard hands over at an index: GUARD_ITEM or GUARD_END. */
+/* The guard's handover message at an index: GUARD_ITEM or GUARD_END. */
 static struct guard_msg next(uint32_t index, int fds[GUARD_SLOT_COUNT])
 {
 	struct guard_msg m = { .kind = GUARD_NEXT, .index = index };
@@ -24,7 +24,7 @@ static struct guard_msg next(uint32_t index, int fds[GUARD_SLOT_COUNT])
 	return m;
 }
 
-/* A new runtime's first acts: the spawner is through with everything, then the hand-over of one process. */
+/* What a new runtime does first: it waits for the spawner's pending requests, then takes over one process. */
 static void take_over(struct run *run)
 {
 	int fds[GUARD_SLOT_COUNT];
@@ -46,7 +46,7 @@ static void start_reader(struct run *run)
 		&(struct run_spec){ .argv = SH("echo begun; read x; echo got $x; exit 7"), .flags = PLAN_STDIN_PIPE });
 }
 
-/* Writes to it, and checks that all of its output and its status arrive. */
+/* Writes to the process, and checks that all of its output and its status arrive. */
 static void finish_reader(struct run *run)
 {
 	char out[64];
@@ -60,19 +60,19 @@ static void finish_reader(struct run *run)
 	run_close(run);
 }
 
-START_TEST(release_of_the_unknown)
+START_TEST(releasing_an_unknown_process_kills_nothing)
 {
 	struct run run = { .key = { .id = "proc_unknown", .attempt = 3 } };
 	ck_assert_uint_eq(run_release(&rig, &run), 0);
 }
 END_TEST
 
-START_TEST(release_kills_and_reaps)
+START_TEST(a_release_kills_and_reaps_the_process)
 {
 	struct run run;
 	start_reader(&run);
 	ck_assert_uint_eq(run_release(&rig, &run), 1);
-	/* After RELEASED nothing of it exists: the init's pid is not even a zombie. */
+	/* After RELEASED nothing of it exists, not even a zombie of the init. */
 	ck_assert_int_eq(kill(run.pid, 0), -1);
 	ck_assert_int_eq(errno, ESRCH);
 	int fds[GUARD_SLOT_COUNT];
@@ -82,7 +82,7 @@ START_TEST(release_kills_and_reaps)
 END_TEST
 
 /* As the runtime does for a member, which has no init: the next message is the reply to another request. */
-START_TEST(release_without_a_reply)
+START_TEST(a_member_is_released_without_a_reply)
 {
 	struct guard_msg m = { .kind = GUARD_DEPOSIT, .slots = 1u << GUARD_SLOT_GATE, .key = { .id = "proc_member" } };
 	int ends[2], fds[GUARD_SLOT_COUNT];
@@ -100,7 +100,7 @@ START_TEST(release_without_a_reply)
 }
 END_TEST
 
-START_TEST(kill_leaves_the_entry)
+START_TEST(a_killed_process_keeps_its_entry)
 {
 	struct run run;
 	start_reader(&run);
@@ -116,21 +116,21 @@ START_TEST(kill_leaves_the_entry)
 }
 END_TEST
 
-START_TEST(process_survives_the_runtime)
+START_TEST(a_process_survives_the_runtime)
 {
 	struct run run;
 	for (int i = 0; i < 20; i++) {
 		start_reader(&run);
 		run_close(&run);
 		rig_kill_runtime(&rig);
-		rig_meet(&rig);
+		rig_await_runtime(&rig);
 		take_over(&run);
 		finish_reader(&run);
 	}
 }
 END_TEST
 
-START_TEST(process_survives_the_spawner)
+START_TEST(a_process_survives_the_spawner)
 {
 	struct run run;
 	for (int i = 0; i < 20; i++) {
@@ -143,7 +143,7 @@ START_TEST(process_survives_the_spawner)
 }
 END_TEST
 
-START_TEST(process_survives_both)
+START_TEST(a_process_survives_runtime_and_spawner)
 {
 	struct run run;
 	for (int i = 0; i < 20; i++) {
@@ -151,12 +151,12 @@ START_TEST(process_survives_both)
 		run_close(&run);
 		kill(rig_spawner_pid(&rig), SIGKILL);
 		rig_kill_runtime(&rig);
-		rig_meet(&rig);
-		/* The spawner may have died before or after this runtime was started: then it gets a link to the new
-		 * one. */
+		rig_await_runtime(&rig);
+		/* The spawner may have died before or after this runtime was started; in the latter case it gets a link
+		 * to the new one. */
 		struct pollfd p = { .fd = rig.peer, .events = POLLIN };
 		struct spawn_msg sync = { .kind = SPAWN_SYNC };
-		if (fd_send(rig.peer, &sync, sizeof sync, NULL, 0, 0) < 0 || poll(&p, 1, RIG_PATIENCE_MS) != 1 ||
+		if (fd_send(rig.peer, &sync, sizeof sync, NULL, 0, 0) < 0 || poll(&p, 1, RIG_TIMEOUT_MS) != 1 ||
 		    fd_recv(rig.peer, &sync, sizeof sync, NULL, NULL, 0) <= 0)
 			rig_take_new_peer(&rig);
 		take_over(&run);
@@ -165,7 +165,7 @@ START_TEST(process_survives_both)
 }
 END_TEST
 
-START_TEST(exit_while_nobody_looks)
+START_TEST(an_exit_without_a_runtime_is_kept_for_the_next_one)
 {
 	struct run run;
 	char out[64];
@@ -176,7 +176,7 @@ START_TEST(exit_while_nobody_looks)
 	run_close(&run);
 	rig_kill_runtime(&rig);
 	rig_readable(pidfd, "its end");
-	rig_meet(&rig);
+	rig_await_runtime(&rig);
 	run.pid = pid;
 	take_over(&run);
 	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
@@ -190,8 +190,8 @@ START_TEST(exit_while_nobody_looks)
 }
 END_TEST
 
-/* A start that a runtime requested before it died is in the hand-over: with the init, at the gate. */
-START_TEST(start_whose_sender_died)
+/* A start that a runtime requested before it died is in the handover, with its init at the gate. */
+START_TEST(a_start_whose_sender_died_waits_at_the_gate)
 {
 	struct run run;
 	for (int i = 0; i < 50; i++) {
@@ -199,7 +199,7 @@ START_TEST(start_whose_sender_died)
 		run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran") });
 		run_close(&run);
 		rig_kill_runtime(&rig);
-		rig_meet(&rig);
+		rig_await_runtime(&rig);
 		rig_sync(&rig);
 		struct guard_msg m = next(0, fds);
 		ck_assert_uint_eq(m.kind, GUARD_ITEM);
@@ -212,15 +212,15 @@ START_TEST(start_whose_sender_died)
 }
 END_TEST
 
-/* From nothing at all to about as long as a start takes. */
-static void at_some_moment(void)
+/* Sleeps for up to about the duration of a start. */
+static void sleep_randomly(void)
 {
 	struct timespec t = { .tv_nsec = rand() % 6000000 };
 	nanosleep(&t, NULL);
 }
 
-/* The spawner dies at any moment of a start: released, the start has left nothing. */
-START_TEST(spawner_dies_during_a_start)
+/* The spawner dies at a random moment of a start; after its release the start has left nothing. */
+START_TEST(a_start_leaves_nothing_if_the_spawner_dies)
 {
 	srand(1);
 	for (int i = 0; i < 200; i++) {
@@ -231,7 +231,7 @@ START_TEST(spawner_dies_during_a_start)
 			spawner = rig_spawner_pid(&rig);
 		rig_sync(&rig);
 		run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran; exec sleep 1000") });
-		at_some_moment();
+		sleep_randomly();
 		kill(spawner, SIGKILL);
 		rig_take_new_peer(&rig);
 		rig_sync(&rig);
@@ -243,7 +243,7 @@ START_TEST(spawner_dies_during_a_start)
 }
 END_TEST
 
-START_TEST(bad_messages_end_the_sender)
+START_TEST(invalid_messages_end_the_sender)
 {
 	struct guard_msg bad[] = {
 		{ .kind = 77 },
@@ -254,30 +254,31 @@ START_TEST(bad_messages_end_the_sender)
 	for (size_t i = 0; i < countof(bad); i++) {
 		ck_assert_int_eq(fd_send(rig.link, &bad[i], sizeof bad[i], NULL, 0, 0), 0);
 		rig_drop_links(&rig);
-		rig_meet(&rig);
+		rig_await_runtime(&rig);
 	}
 }
 END_TEST
 
-START_TEST(upgrade_under_a_running_process)
+START_TEST(a_process_survives_an_upgrade_of_the_guard)
 {
 	struct run run;
 	for (int i = 0; i < 5; i++) {
 		start_reader(&run);
 		run_close(&run);
 		kill(rig.guard, SIGUSR2);
-		/* The old runtime is ended by the new guard: its links (ours) must go too, or it would wait for them.
+		/* The new guard ends the old runtime: its links (ours) must be closed too, otherwise it would wait for
+		 * them.
 		 */
 		rig_drop_links(&rig);
-		rig_meet(&rig);
+		rig_await_runtime(&rig);
 		take_over(&run);
 		finish_reader(&run);
 	}
 }
 END_TEST
 
-/* Saves the state of a guard with one process, and shortens its entry by `slots` as a program with fewer would have
- * written it. */
+/* Saves the state of a guard with one process, and shortens its entry by `slots`, as a version with fewer slots writes
+ * it. */
 static int older_state(struct guard *g, int out, unsigned slots)
 {
 	uint32_t head[5]; /* magic, version, head_size, entry_size, count */
@@ -318,7 +319,7 @@ static void load_older_state(unsigned slots, int expected)
 	free(new.store.entries), free(new.store.hashes); /* its descriptors were those of `old` */
 }
 
-START_TEST(state_of_a_program_with_fewer_slots)
+START_TEST(the_state_of_a_version_with_fewer_slots_is_loaded)
 {
 	load_older_state(0, 0);
 	load_older_state(2, 0);
@@ -343,14 +344,14 @@ START_TEST(stop_and_reload_reach_the_runtime)
 	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_STOP);
 	/* A runtime that dies while it stops is restarted and gets STOP again. */
 	rig_kill_runtime(&rig);
-	rig_meet(&rig);
+	rig_await_runtime(&rig);
 	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_STOP);
 	kill(rig.guard, SIGTERM);
 	rig_readable(rig.guard_pidfd, "the guard's end");
 }
 END_TEST
 
-/* Nothing outlives the guard, whenever it dies: every holder of the command's outputs and of the status socket is gone.
+/* The guard dies at a random moment; then no process holds the command's outputs or its status socket.
  */
 START_TEST(nothing_survives_the_guard)
 {
@@ -363,7 +364,7 @@ START_TEST(nothing_survives_the_guard)
 		run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran; setsid sleep 1000 & exec sleep 1000") });
 		if (i % 2)
 			run_open_gate(&run);
-		at_some_moment();
+		sleep_randomly();
 		rig_kill_guard(&rig);
 		begun += run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out) > 0;
 		while (run_status(&run).kind != 0)
@@ -378,10 +379,13 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(
-		argc, argv, "guard", "guard", setup, teardown, 600, release_of_the_unknown, release_kills_and_reaps,
-		release_without_a_reply, kill_leaves_the_entry, process_survives_the_runtime,
-		process_survives_the_spawner, process_survives_both, exit_while_nobody_looks, start_whose_sender_died,
-		spawner_dies_during_a_start, bad_messages_end_the_sender, upgrade_under_a_running_process,
-		state_of_a_program_with_fewer_slots, stop_and_reload_reach_the_runtime, nothing_survives_the_guard);
+	return RIG_SUITE(argc, argv, "guard", "guard", setup, teardown, 600, releasing_an_unknown_process_kills_nothing,
+			 a_release_kills_and_reaps_the_process, a_member_is_released_without_a_reply,
+			 a_killed_process_keeps_its_entry, a_process_survives_the_runtime,
+			 a_process_survives_the_spawner, a_process_survives_runtime_and_spawner,
+			 an_exit_without_a_runtime_is_kept_for_the_next_one,
+			 a_start_whose_sender_died_waits_at_the_gate, a_start_leaves_nothing_if_the_spawner_dies,
+			 invalid_messages_end_the_sender, a_process_survives_an_upgrade_of_the_guard,
+			 the_state_of_a_version_with_fewer_slots_is_loaded, stop_and_reload_reach_the_runtime,
+			 nothing_survives_the_guard);
 }

@@ -6,15 +6,15 @@
 
 #include "tests/unit/suite.h"
 
-static void parses(const char *text, struct config *c)
+static void check_parsed(const char *text, struct config *c)
 {
 	struct err e = ERR_INIT;
 
 	ck_assert_msg(config_parse(text, strlen(text), c, &e) == 0, "%s: %s", e.field, e.message);
 }
 
-/* Rejected with `field`, and `part` in the message; the result is untouched. */
-static void refuses(const char *text, const char *field, const char *part)
+/* Checks that the text is rejected with `field` and with `part` in the message, and that the result is unchanged. */
+static void check_rejected(const char *text, const char *field, const char *part)
 {
 	struct config c;
 	struct err e = ERR_INIT;
@@ -48,18 +48,18 @@ START_TEST(an_empty_object_gives_the_defaults)
 	struct config a, b;
 
 	config_defaults(&a);
-	parses("{}", &b);
+	check_parsed("{}", &b);
 	ck_assert_int_eq(memcmp(&a, &b, sizeof(a)), 0);
 }
 END_TEST
 
-START_TEST(keys_are_taken)
+START_TEST(keys_set_their_values)
 {
 	struct config c;
 
-	parses("{\"stopGraceMs\":0,\"schemaVersion\":\"x-1\",\"approvers\":{\"uids\":[0,1000],\"gids\":[27]},"
-	       "\"retainDays\":30}",
-	       &c);
+	check_parsed("{\"stopGraceMs\":0,\"schemaVersion\":\"x-1\",\"approvers\":{\"uids\":[0,1000],\"gids\":[27]},"
+		     "\"retainDays\":30}",
+		     &c);
 	ck_assert_uint_eq(c.stop_grace_ms, 0);
 	ck_assert_str_eq(c.schema_version, "x-1");
 	ck_assert_uint_eq(c.retain_days, 30);
@@ -73,31 +73,31 @@ END_TEST
 
 START_TEST(errors_name_the_key)
 {
-	refuses("{\"stopGrace\":1}", "stopGrace", "unknown key");
-	refuses("{\"stopGraceMs\":\"5s\"}", "stopGraceMs", "not a string");
-	refuses("{\"stopGraceMs\":1.5}", "stopGraceMs", "not a fraction");
-	refuses("{\"stopGraceMs\":-1}", "stopGraceMs", "0 to 600000");
-	refuses("{\"stopGraceMs\":600001}", "stopGraceMs", "0 to 600000");
-	refuses("{\"idleExitMs\":1}", "idleExitMs", "1000 or more");
-	refuses("{\"maxProcesses\":null}", "maxProcesses", "not null");
-	refuses("{\"schemaVersion\":7}", "schemaVersion", "must be a string");
-	refuses("{\"schemaVersion\":\"\"}", "schemaVersion", "1 to 127");
-	refuses("{\"schemaVersion\":\"a\\nb\"}", "schemaVersion", "control");
-	refuses("{\"approvers\":[]}", "approvers", "not an array");
-	refuses("{\"approvers\":{\"users\":[]}}", "approvers.users", "unknown key");
-	refuses("{\"approvers\":{\"uids\":7}}", "approvers.uids", "not an integer");
-	refuses("{\"approvers\":{\"uids\":[1,-2]}}", "approvers.uids[1]", "must be an id");
-	refuses("{\"approvers\":{\"gids\":[4294967295]}}", "approvers.gids[0]", "must be an id");
+	check_rejected("{\"stopGrace\":1}", "stopGrace", "unknown key");
+	check_rejected("{\"stopGraceMs\":\"5s\"}", "stopGraceMs", "not a string");
+	check_rejected("{\"stopGraceMs\":1.5}", "stopGraceMs", "not a fraction");
+	check_rejected("{\"stopGraceMs\":-1}", "stopGraceMs", "0 to 600000");
+	check_rejected("{\"stopGraceMs\":600001}", "stopGraceMs", "0 to 600000");
+	check_rejected("{\"idleExitMs\":1}", "idleExitMs", "1000 or more");
+	check_rejected("{\"maxProcesses\":null}", "maxProcesses", "not null");
+	check_rejected("{\"schemaVersion\":7}", "schemaVersion", "must be a string");
+	check_rejected("{\"schemaVersion\":\"\"}", "schemaVersion", "1 to 127");
+	check_rejected("{\"schemaVersion\":\"a\\nb\"}", "schemaVersion", "control");
+	check_rejected("{\"approvers\":[]}", "approvers", "not an array");
+	check_rejected("{\"approvers\":{\"users\":[]}}", "approvers.users", "unknown key");
+	check_rejected("{\"approvers\":{\"uids\":7}}", "approvers.uids", "not an integer");
+	check_rejected("{\"approvers\":{\"uids\":[1,-2]}}", "approvers.uids[1]", "must be an id");
+	check_rejected("{\"approvers\":{\"gids\":[4294967295]}}", "approvers.gids[0]", "must be an id");
 }
 END_TEST
 
-START_TEST(bad_json_says_where)
+START_TEST(errors_in_json_name_the_line)
 {
-	refuses("{\n\"stopGraceMs\": }", "", "line 2");
-	refuses("{\"a\":1,\"a\":2}", "", "duplicate");
-	refuses("[]", "", "must be an object");
-	refuses("", "", "line");
-	refuses("{\"stopGraceMs\":99999999999999999999}", "", "too big");
+	check_rejected("{\n\"stopGraceMs\": }", "", "line 2");
+	check_rejected("{\"a\":1,\"a\":2}", "", "duplicate");
+	check_rejected("[]", "", "must be an object");
+	check_rejected("", "", "line");
+	check_rejected("{\"stopGraceMs\":99999999999999999999}", "", "too big");
 }
 END_TEST
 
@@ -111,7 +111,7 @@ START_TEST(sizes_are_capped)
 	for (int i = 0; i < 32; i++)
 		buf_printf(&b, ",%d", i);
 	buf_str(&b, "]}}");
-	refuses(b.data, "approvers.uids", "at most 32");
+	check_rejected(b.data, "approvers.uids", "at most 32");
 	memset(buf_reserve(&b, 2 << 20), ' ', 2 << 20);
 	ck_assert_int_lt(config_parse(b.data, 2 << 20, &c, &e), 0);
 }
@@ -119,6 +119,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("config", defaults_are_within_their_own_bounds, an_empty_object_gives_the_defaults, keys_are_taken,
-		     errors_name_the_key, bad_json_says_where, sizes_are_capped);
+	return SUITE("config", defaults_are_within_their_own_bounds, an_empty_object_gives_the_defaults,
+		     keys_set_their_values, errors_name_the_key, errors_in_json_name_the_line, sizes_are_capped);
 }

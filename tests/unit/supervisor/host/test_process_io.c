@@ -1,5 +1,5 @@
-/* The descriptors of a process, when the engine releases it in the middle of a report. The engine's reaction to two of
- * the reports is the test's own (the linker's --wrap). */
+/* The descriptors of a process that the engine releases during a report. The test replaces the engine's functions for
+ * two of the reports (the linker's --wrap). */
 
 #include "supervisor/host/process_io.h"
 
@@ -20,7 +20,7 @@ static unsigned ready, gone;
 void __wrap_engine_on_ready(struct engine *g, const char *id, uint32_t layers);
 void __wrap_engine_on_gone(struct engine *g, const char *id, const struct status_msg *last);
 
-/* As when the process ends in there: its process_io is freed. */
+/* Frees the process_io, as if the process ended during the report. */
 void __wrap_engine_on_ready(struct engine *g, const char *id, uint32_t layers)
 {
 	ready++;
@@ -35,7 +35,7 @@ static void begin(int status[2], int dead[2])
 	const struct status_msg m = { .kind = STATUS_READY };
 
 	ready = gone = 0;
-	mallopt(M_PERTURB, 165); /* freed memory is not as it was by luck */
+	mallopt(M_PERTURB, 165); /* freed memory changes, so that its use is noticed */
 	host_ports_init(&host, event_base_new(), NULL, -1, -1, -1, -1);
 	struct process_io *h = process_io_new(&host, ID, &names);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
@@ -60,7 +60,7 @@ static void end(int status[2], int dead[2])
 	event_base_free(host.base);
 }
 
-START_TEST(a_report_may_free_the_process_io)
+START_TEST(a_report_can_free_the_process_io)
 {
 	int status[2], dead[2];
 
@@ -69,8 +69,8 @@ START_TEST(a_report_may_free_the_process_io)
 }
 END_TEST
 
-/* The init's end is noticed first; what it had said before is read then. */
-START_TEST(a_report_of_the_dead_may_free_the_process_io)
+/* The end of the init is noticed first; its earlier messages are read then. */
+START_TEST(a_report_of_an_ended_init_can_free_the_process_io)
 {
 	int status[2], dead[2];
 
@@ -85,5 +85,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("process_io", a_report_may_free_the_process_io, a_report_of_the_dead_may_free_the_process_io);
+	return SUITE("process_io", a_report_can_free_the_process_io, a_report_of_an_ended_init_can_free_the_process_io);
 }

@@ -27,7 +27,7 @@ START_TEST(a_clock_that_agrees_is_followed)
 	ck_assert_uint_eq(read_at(&c, "a", HOUR_US, START_US), START_US);
 	ck_assert_uint_eq(read_at(&c, "a", 2 * HOUR_US, START_US + HOUR_US + 7), START_US + HOUR_US + 7);
 	ck_assert(!retention_clock_waits(&c));
-	/* suspended or busy with something else for months: the boot clock has counted it */
+	/* suspended or busy for months: the boot clock has counted the time */
 	ck_assert_uint_eq(read_at(&c, "a", YEAR_US, START_US + YEAR_US), START_US + YEAR_US);
 	/* powered off for a weekend */
 	ck_assert_uint_eq(read_at(&c, "b", 1, START_US + YEAR_US + 2 * DAY_US), START_US + YEAR_US + 2 * DAY_US);
@@ -35,7 +35,7 @@ START_TEST(a_clock_that_agrees_is_followed)
 }
 END_TEST
 
-START_TEST(a_jump_ahead_is_not_believed)
+START_TEST(a_jump_ahead_is_not_accepted_immediately)
 {
 	struct retention_clock c = { 0 };
 
@@ -52,7 +52,7 @@ START_TEST(a_jump_ahead_is_not_believed)
 }
 END_TEST
 
-START_TEST(a_jump_while_the_machine_was_off_is_not_believed)
+START_TEST(a_jump_while_the_machine_was_off_is_not_accepted_immediately)
 {
 	struct retention_clock c = { 0 };
 
@@ -65,12 +65,12 @@ START_TEST(a_jump_while_the_machine_was_off_is_not_believed)
 }
 END_TEST
 
-START_TEST(a_difference_that_lasts_is_accepted)
+START_TEST(a_lasting_difference_is_accepted)
 {
 	struct retention_clock c = { 0 };
 
 	read_at(&c, "a", HOUR_US, START_US);
-	/* a month of agreement, or of absence, does not count for the wait */
+	/* a month without a difference does not count toward the wait */
 	read_at(&c, "a", 31 * DAY_US, START_US + YEAR_US);
 	ck_assert(retention_clock_waits(&c));
 	read_at(&c, "a", 31 * DAY_US + WEEK_US - 1, START_US + YEAR_US + WEEK_US);
@@ -81,7 +81,7 @@ START_TEST(a_difference_that_lasts_is_accepted)
 }
 END_TEST
 
-START_TEST(only_what_has_lasted_is_accepted)
+START_TEST(only_the_part_that_lasted_is_accepted)
 {
 	struct retention_clock c = { 0 };
 
@@ -102,7 +102,7 @@ START_TEST(only_what_has_lasted_is_accepted)
 END_TEST
 
 /* A backup that is restored on a machine that has run for months. */
-START_TEST(another_boot_says_nothing_about_the_time)
+START_TEST(the_uptime_of_another_boot_is_ignored)
 {
 	struct retention_clock c = { 0 };
 
@@ -113,7 +113,7 @@ START_TEST(another_boot_says_nothing_about_the_time)
 }
 END_TEST
 
-START_TEST(a_clock_that_is_behind_is_used_and_does_not_count)
+START_TEST(a_clock_that_is_behind_is_used_but_not_recorded)
 {
 	struct retention_clock c = { 0 };
 
@@ -126,7 +126,7 @@ START_TEST(a_clock_that_is_behind_is_used_and_does_not_count)
 }
 END_TEST
 
-START_TEST(what_is_accepted_at_once_prunes_less_than_everything)
+START_TEST(the_immediate_tolerance_is_less_than_the_retention)
 {
 	struct config c;
 
@@ -144,9 +144,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("retention_clock", a_clock_that_agrees_is_followed, a_jump_ahead_is_not_believed,
-		     a_jump_while_the_machine_was_off_is_not_believed, a_difference_that_lasts_is_accepted,
-		     only_what_has_lasted_is_accepted, another_boot_says_nothing_about_the_time,
-		     a_clock_that_is_behind_is_used_and_does_not_count,
-		     what_is_accepted_at_once_prunes_less_than_everything);
+	return SUITE("retention_clock", a_clock_that_agrees_is_followed, a_jump_ahead_is_not_accepted_immediately,
+		     a_jump_while_the_machine_was_off_is_not_accepted_immediately, a_lasting_difference_is_accepted,
+		     only_the_part_that_lasted_is_accepted, the_uptime_of_another_boot_is_ignored,
+		     a_clock_that_is_behind_is_used_but_not_recorded,
+		     the_immediate_tolerance_is_less_than_the_retention);
 }

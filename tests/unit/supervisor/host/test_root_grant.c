@@ -1,4 +1,4 @@
-/* Root's authorisation on its way to the spawner, which is the test itself. */
+/* Root's authorisation on its way to the spawner, whose part the test plays. */
 
 #include "supervisor/host/root_grant.h"
 
@@ -52,7 +52,7 @@ static void end(struct fixture *f)
 	fd_close(&f->spawner);
 }
 
-/* Takes the request; with `handled` as the spawner does, without as one that dies. */
+/* Takes the request, as a spawner that handles it or as one that dies. */
 static void take(struct fixture *f, bool handled)
 {
 	struct spawn_msg m;
@@ -69,7 +69,7 @@ static void take(struct fixture *f, bool handled)
 	event_base_loop(f->base, EVLOOP_NONBLOCK);
 }
 
-START_TEST(replies_wait_until_it_is_handled)
+START_TEST(replies_wait_until_the_grant_is_handled)
 {
 	struct fixture f;
 
@@ -82,7 +82,7 @@ START_TEST(replies_wait_until_it_is_handled)
 }
 END_TEST
 
-START_TEST(the_death_of_the_spawner_is_no_success)
+START_TEST(a_grant_is_sent_again_if_the_spawner_dies)
 {
 	struct fixture f;
 
@@ -112,6 +112,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("root_grant", replies_wait_until_it_is_handled, the_death_of_the_spawner_is_no_success,
+	return SUITE("root_grant", replies_wait_until_the_grant_is_handled, a_grant_is_sent_again_if_the_spawner_dies,
 		     a_spawner_that_always_dies_does_not_block_replies);
 }

@@ -1,4 +1,4 @@
-/* The runtime's end of the link to the spawner, against a spawner that is the test itself. */
+/* The runtime's end of the link to the spawner; the test is the spawner. */
 
 #include "supervisor/host/spawn_link.h"
 
@@ -17,7 +17,7 @@ struct fixture {
 	struct event_base *base;
 	struct spawn_link link;
 	int spawner;            /* the test's end */
-	unsigned changed, asks; /* ends that were reported; further requests that the first of them makes */
+	unsigned changed, asks; /* reports received; further requests that the first report makes */
 	int errors[16];
 	char ids[16][8];
 };
@@ -69,7 +69,7 @@ static void end(struct fixture *f)
 	fd_close(&f->spawner);
 }
 
-/* The next request that the spawner gets; "" = there is none. */
+/* The next request that the spawner receives, or "". */
 static const char *take(struct fixture *f, struct spawn_msg *ret)
 {
 	memset(ret, 0, sizeof *ret);
@@ -83,7 +83,7 @@ static void answer(struct fixture *f, const struct spawn_msg *asked)
 	ck_assert_int_eq(fd_send(f->spawner, &m, sizeof m, NULL, 0, 0), 0);
 }
 
-START_TEST(what_is_asked_for_while_losses_are_reported_is_not_lost)
+START_TEST(requests_made_while_losses_are_reported_are_not_lost)
 {
 	const struct spawn_msg first = changes_of("first"), second = changes_of("second");
 	struct spawn_msg got;
@@ -111,9 +111,9 @@ START_TEST(what_is_asked_for_while_losses_are_reported_is_not_lost)
 }
 END_TEST
 
-/* A look is answered elsewhere, so its request is freed once it is sent: also one that comes next in the list of what
- * is lost. */
-START_TEST(a_request_that_is_sent_meanwhile_is_not_looked_at_again)
+/* A request for peer files is answered elsewhere, so it is freed once it is sent, also if it is next in the list of
+ * lost ones. */
+START_TEST(a_request_that_was_sent_meanwhile_is_not_used_again)
 {
 	const struct spawn_msg first = changes_of("first");
 	struct spawn_msg look = { .kind = SPAWN_PEER_FILES }, got;
@@ -123,7 +123,7 @@ START_TEST(a_request_that_is_sent_meanwhile_is_not_looked_at_again)
 	spawn_link_request(&f.link, &first, NULL, 0);
 	fd_close(&f.spawner);
 	snprintf(look.key.id, sizeof look.key.id, "look");
-	spawn_link_request(&f.link, &look, NULL, 0); /* cannot be sent: that spawner is gone */
+	spawn_link_request(&f.link, &look, NULL, 0); /* cannot be sent: that spawner is dead */
 	f.asks = 1;
 	spawn_link_replace(&f.link, new_link(&f));
 	ck_assert_uint_eq(f.changed, 1);
@@ -136,6 +136,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("spawn_link", what_is_asked_for_while_losses_are_reported_is_not_lost,
-		     a_request_that_is_sent_meanwhile_is_not_looked_at_again);
+	return SUITE("spawn_link", requests_made_while_losses_are_reported_are_not_lost,
+		     a_request_that_was_sent_meanwhile_is_not_used_again);
 }

@@ -59,7 +59,7 @@ START_TEST(keys_are_replaced_however_they_are_split_and_escaped)
 }
 END_TEST
 
-START_TEST(only_what_could_be_a_key_is_held_back)
+START_TEST(only_a_possible_key_is_held_back)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct redactor r = REDACTOR_INIT;
@@ -75,7 +75,7 @@ START_TEST(only_what_could_be_a_key_is_held_back)
 }
 END_TEST
 
-START_TEST(short_keys_are_words)
+START_TEST(short_keys_are_not_replaced)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct redactor r = REDACTOR_INIT;
@@ -94,6 +94,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("redactor", keys_are_replaced_however_they_are_split_and_escaped,
-		     only_what_could_be_a_key_is_held_back, short_keys_are_words);
+	return SUITE("redactor", keys_are_replaced_however_they_are_split_and_escaped, only_a_possible_key_is_held_back,
+		     short_keys_are_not_replaced);
 }

@@ -26,7 +26,7 @@ static void teardown(void)
 
 static bool take(const char *event) { return span_table_event(&book, jval_of(event, strlen(event)), &out); }
 
-static bool says(const char *text) { return strstr(buf_cstr(&out), text) != NULL; }
+static bool output_has(const char *text) { return strstr(buf_cstr(&out), text) != NULL; }
 
 #define IDS "\"sessionId\":\"sess_1\",\"turnId\":\"turn_1\",\"processId\":\"proc_1\""
 #define STARTED                                                                                           \
@@ -41,24 +41,24 @@ START_TEST(a_span_is_written_at_its_end)
 {
 	ck_assert(!take(STARTED));
 	ck_assert(take(COMPLETED));
-	ck_assert(says("\"name\":\"make\"") && says("\"kind\":3") && says("\"code\":1"));
-	ck_assert(says("\"startTimeUnixNano\":\"1767225600000000000\"") &&
-		  says("\"endTimeUnixNano\":\"1767225602000000000\""));
-	ck_assert(!says("secret") && !says("bailiff.start"));
+	ck_assert(output_has("\"name\":\"make\"") && output_has("\"kind\":3") && output_has("\"code\":1"));
+	ck_assert(output_has("\"startTimeUnixNano\":\"1767225600000000000\"") &&
+		  output_has("\"endTimeUnixNano\":\"1767225602000000000\""));
+	ck_assert(!output_has("secret") && !output_has("bailiff.start"));
 	ck_assert_uint_eq(book.open.count, 0);
 	ck_assert_int_eq(jval_of(out.data, out.len).type, JT_OBJECT);
 }
 END_TEST
 
-START_TEST(an_unknown_start_is_told)
+START_TEST(a_span_with_an_unknown_start_is_marked)
 {
 	ck_assert(take(COMPLETED));
-	ck_assert(says("\"startTimeUnixNano\":\"1767225600000000000\"") && says("bailiff.start"));
+	ck_assert(output_has("\"startTimeUnixNano\":\"1767225600000000000\"") && output_has("bailiff.start"));
 }
 END_TEST
 
-static int from_the_log(void *ctx, const char *type, const char *id_member, const char *id, struct jval like,
-			struct buf *ret)
+static int find_in_log(void *ctx, const char *type, const char *id_member, const char *id, struct jval like,
+		       struct buf *ret)
 {
 	if (strcmp(type, "process.started") != 0)
 		return -1;
@@ -68,11 +68,11 @@ static int from_the_log(void *ctx, const char *type, const char *id_member, cons
 	return 0;
 }
 
-START_TEST(a_forgotten_start_is_asked_for)
+START_TEST(a_missing_start_is_read_from_the_log)
 {
-	book.find_start = from_the_log;
+	book.find_start = find_in_log;
 	ck_assert(take(COMPLETED));
-	ck_assert(says("\"name\":\"make\"") && !says("bailiff.start"));
+	ck_assert(output_has("\"name\":\"make\"") && !output_has("bailiff.start"));
 }
 END_TEST
 
@@ -82,22 +82,22 @@ END_TEST
 #define TOOL_SPAN "\"parentSpanId\":\"e9e3fa2882095ad0\""
 #define TURN_SPAN "\"parentSpanId\":\"645a6e6ec95efbf2\""
 
-START_TEST(a_parent_is_one_that_there_is)
+START_TEST(only_known_spans_are_parents)
 {
-	ck_assert(take(CALLED)); /* the call is the client's own: nothing was heard of it */
-	ck_assert(says(TURN_SPAN) && !says(TOOL_SPAN));
+	ck_assert(take(CALLED)); /* a call of the client, without events */
+	ck_assert(output_has(TURN_SPAN) && !output_has(TOOL_SPAN));
 	buf_reset(&out);
 	ck_assert(!take("{\"type\":\"tool.started\",\"toolCallId\":\"call_1\",\"payload\":{\"toolName\":\"x\"}}"));
 	ck_assert(take(CALLED));
-	ck_assert(says(TOOL_SPAN));
+	ck_assert(output_has(TOOL_SPAN));
 	buf_reset(&out);
 	ck_assert(!take("{\"type\":\"turn.submitted\",\"turnId\":\"turn_1\",\"payload\":{\"source\":\"system\"}}"));
 	ck_assert(take(COMPLETED));
-	ck_assert(!says(TURN_SPAN));
+	ck_assert(!output_has(TURN_SPAN));
 }
 END_TEST
 
-START_TEST(the_runtimes_own_turn_is_none)
+START_TEST(turns_of_the_runtime_have_no_span)
 {
 	ck_assert(!take("{\"type\":\"turn.submitted\",\"turnId\":\"turn_0\",\"payload\":{\"source\":\"system\"}}"));
 	ck_assert(!take("{\"type\":\"turn.completed\",\"turnId\":\"turn_0\",\"payload\":{}}"));
@@ -122,13 +122,13 @@ START_TEST(two_spans_are_separated)
 {
 	take(COMPLETED);
 	take(COMPLETED);
-	ck_assert(says("},{\"traceId\""));
+	ck_assert(output_has("},{\"traceId\""));
 }
 END_TEST
 
 static void count_header(void *ctx, const char *name, const char *value) { snprintf(ctx, 64, "%s|%s", name, value); }
 
-START_TEST(headers)
+START_TEST(configured_headers_are_parsed)
 {
 	char last[64] = "";
 
@@ -161,9 +161,10 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "spans", setup, teardown, 120,
-		  SUITE_TESTS(a_span_is_written_at_its_end, an_unknown_start_is_told, a_forgotten_start_is_asked_for,
-			      a_parent_is_one_that_there_is, the_runtimes_own_turn_is_none, many_open_spans_are_bounded,
-			      two_spans_are_separated, headers, a_cursor_belongs_to_its_store) },
+		  SUITE_TESTS(a_span_is_written_at_its_end, a_span_with_an_unknown_start_is_marked,
+			      a_missing_start_is_read_from_the_log, only_known_spans_are_parents,
+			      turns_of_the_runtime_have_no_span, many_open_spans_are_bounded, two_spans_are_separated,
+			      configured_headers_are_parsed, a_cursor_belongs_to_its_store) },
 	};
 
 	return suite_run_cases("otlp", cases, 1);

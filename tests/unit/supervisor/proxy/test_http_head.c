@@ -11,7 +11,7 @@ static struct http_head good(const char *text)
 	const char *why = "";
 	enum parsed r = http_head_parse(text, strlen(text), &h, &why);
 	ck_assert_msg(r == PARSED_OK, "%d %s: %s", r, why, text);
-	/* Every beginning of it is not enough. */
+	/* No prefix of it is complete. */
 	for (size_t n = 0; n < h.len; n++) {
 		struct http_head part;
 		ck_assert_msg(http_head_parse(text, n, &part, &why) == PARSED_MORE, "%zu bytes of %s", n, text);
@@ -19,7 +19,7 @@ static struct http_head good(const char *text)
 	return h;
 }
 
-START_TEST(forms)
+START_TEST(the_forms_of_a_request_are_parsed)
 {
 	struct http_head h = good("GET http://Example.COM:8080/a?b HTTP/1.1\r\nHost: example.com:8080\r\n\r\nrest");
 	ck_assert_int_eq(h.form, HTTP_ABSOLUTE);
@@ -38,7 +38,7 @@ START_TEST(forms)
 }
 END_TEST
 
-START_TEST(what_can_be_read_in_two_ways_is_refused)
+START_TEST(ambiguous_heads_are_rejected)
 {
 	static const char *const bad[] = {
 		"GET http://a/ HTTP/1.1\r\n\r\n", /* no Host */
@@ -81,7 +81,7 @@ START_TEST(what_can_be_read_in_two_ways_is_refused)
 }
 END_TEST
 
-START_TEST(heads_have_a_bound)
+START_TEST(the_size_of_a_head_is_limited)
 {
 	mem_auto char *text = mem_alloc(2 * HTTP_HEAD_MAX);
 	struct http_head h;
@@ -99,7 +99,7 @@ START_TEST(heads_have_a_bound)
 }
 END_TEST
 
-START_TEST(forwarding)
+START_TEST(forwarded_heads_have_no_hop_by_hop_headers)
 {
 	buf_auto struct buf out = BUF_INIT;
 	const char *text =
@@ -112,7 +112,7 @@ START_TEST(forwarding)
 	buf_reset(&out);
 	text = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\nConnection: upgrade\r\nUpgrade: "
 	       "websocket\r\n\r\n";
-	h = good(text); /* inside of a tunnel */
+	h = good(text); /* inside a tunnel */
 	http_head_forward(text, &h, false, NULL, &out);
 	ck_assert_str_eq(buf_cstr(&out), "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\n\r\n");
 	buf_reset(&out);
@@ -134,7 +134,7 @@ static size_t body_len(const char *head, const char *text, bool *bad)
 	struct http_body all, single;
 	http_body_begin(&all, &h);
 	size_t n = http_body_take(&all, text, strlen(text)), k = 0;
-	/* Byte for byte it is the same. */
+	/* Fed byte by byte, the result is the same. */
 	http_body_begin(&single, &h);
 	for (; k < strlen(text) && !single.done && !single.bad; k++)
 		if (http_body_take(&single, text + k, 1) != 1)
@@ -144,7 +144,7 @@ static size_t body_len(const char *head, const char *text, bool *bad)
 	return all.done ? n : SIZE_MAX;
 }
 
-START_TEST(bodies_end_where_they_say)
+START_TEST(bodies_end_at_their_declared_length)
 {
 	static const char chunked[] = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 	static const struct {
@@ -178,6 +178,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_head", forms, what_can_be_read_in_two_ways_is_refused, heads_have_a_bound, forwarding,
-		     bodies_end_where_they_say);
+	return SUITE("http_head", the_forms_of_a_request_are_parsed, ambiguous_heads_are_rejected,
+		     the_size_of_a_head_is_limited, forwarded_heads_have_no_hop_by_hop_headers,
+		     bodies_end_at_their_declared_length);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What of a text is its first head. */
+/* The length of a text's first head. */
 static size_t head_of(const char *text, bool *ret_interim)
 {
 	size_t len = 0;
@@ -19,7 +19,7 @@ static size_t head_of(const char *text, bool *ret_interim)
 	return len;
 }
 
-static void forwards(const char *text, const char *expected)
+static void check_forwarded(const char *text, const char *expected)
 {
 	bool interim;
 	buf_auto struct buf out = BUF_INIT;
@@ -28,22 +28,24 @@ static void forwards(const char *text, const char *expected)
 	ck_assert_str_eq(buf_cstr(&out), expected);
 }
 
-START_TEST(the_client_is_told_of_the_end)
+START_TEST(a_forwarded_response_closes_the_connection)
 {
-	forwards("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-		 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n");
-	forwards("HTTP/1.0 404 Not here\r\n\r\n", "HTTP/1.0 404 Not here\r\nConnection: close\r\n\r\n");
-	forwards("HTTP/1.1 200 OK\r\nconnection : keep-alive\r\nKeep-Alive: timeout=5,\r\n max=9\r\nProxy-Connection: "
-		 "x\r\nX: y\r\n z\r\n\r\n",
-		 "HTTP/1.1 200 OK\r\nX: y\r\n z\r\nConnection: close\r\n\r\n");
-	forwards("HTTP/1.1 200 OK\nX-Connection: y\n\n", "HTTP/1.1 200 OK\nX-Connection: y\nConnection: close\r\n\n");
-	forwards("HTTP/1.1 200\r\nno colon\r\n: nameless\r\n\r\n",
-		 "HTTP/1.1 200\r\nno colon\r\n: nameless\r\nConnection: close\r\n\r\n");
-	forwards("HTTP/1.1 101 Switching\r\n\r\n", "HTTP/1.1 101 Switching\r\nConnection: close\r\n\r\n");
+	check_forwarded("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n");
+	check_forwarded("HTTP/1.0 404 Not here\r\n\r\n", "HTTP/1.0 404 Not here\r\nConnection: close\r\n\r\n");
+	check_forwarded(
+		"HTTP/1.1 200 OK\r\nconnection : keep-alive\r\nKeep-Alive: timeout=5,\r\n max=9\r\nProxy-Connection: "
+		"x\r\nX: y\r\n z\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nX: y\r\n z\r\nConnection: close\r\n\r\n");
+	check_forwarded("HTTP/1.1 200 OK\nX-Connection: y\n\n",
+			"HTTP/1.1 200 OK\nX-Connection: y\nConnection: close\r\n\n");
+	check_forwarded("HTTP/1.1 200\r\nno colon\r\n: nameless\r\n\r\n",
+			"HTTP/1.1 200\r\nno colon\r\n: nameless\r\nConnection: close\r\n\r\n");
+	check_forwarded("HTTP/1.1 101 Switching\r\n\r\n", "HTTP/1.1 101 Switching\r\nConnection: close\r\n\r\n");
 }
 END_TEST
 
-START_TEST(some_answers_have_several_heads)
+START_TEST(interim_responses_are_recognized)
 {
 	const char *text =
 		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n";
@@ -57,7 +59,7 @@ START_TEST(some_answers_have_several_heads)
 }
 END_TEST
 
-START_TEST(what_is_no_head_is_not_ours)
+START_TEST(invalid_heads_are_rejected)
 {
 	size_t len;
 	bool interim;
@@ -76,6 +78,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_answer", the_client_is_told_of_the_end, some_answers_have_several_heads,
-		     what_is_no_head_is_not_ours);
+	return SUITE("http_answer", a_forwarded_response_closes_the_connection, interim_responses_are_recognized,
+		     invalid_heads_are_rejected);
 }

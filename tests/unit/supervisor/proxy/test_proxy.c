@@ -50,7 +50,7 @@ static void teardown(void)
 	rig_stop(&rig);
 }
 
-static void tell(enum proxy_kind kind, const struct plan_key *k, const int *fds, size_t n)
+static void send_message(enum proxy_kind kind, const struct plan_key *k, const int *fds, size_t n)
 {
 	struct proxy_msg m = { .kind = kind };
 	if (k)
@@ -58,7 +58,7 @@ static void tell(enum proxy_kind kind, const struct plan_key *k, const int *fds,
 	ck_assert_int_eq(fd_send(proxy, &m, sizeof m, fds, n, 0), 0);
 }
 
-static struct proxy_msg told(enum proxy_kind kind)
+static struct proxy_msg receive_message(enum proxy_kind kind)
 {
 	struct proxy_msg m;
 	rig_readable(proxy, "a report");
@@ -67,7 +67,7 @@ static struct proxy_msg told(enum proxy_kind kind)
 	return m;
 }
 
-/* A socket that listens on the loopback device; its port. */
+/* Opens a socket that listens on the loopback device, and sets its port. */
 static int listening(uint16_t *ret_port)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -98,8 +98,8 @@ static int dial(uint16_t port)
 	return fd;
 }
 
-/* The status line of the response to a CONNECT. */
-static void ask(int fd, const char *host, uint16_t port, char answer[128])
+/* Sends CONNECT and reads the status line of the response. */
+static void send_connect(int fd, const char *host, uint16_t port, char answer[128])
 {
 	char text[256];
 	int n = snprintf(text, sizeof text, "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n\r\n", host, port, host, port);
@@ -111,7 +111,7 @@ static void ask(int fd, const char *host, uint16_t port, char answer[128])
 	answer[strcspn(answer, "\r")] = 0;
 }
 
-/* A sandbox's socket that the proxy serves, with a server that may be reached. */
+/* A sandbox's socket that the proxy serves, with a server that is allowed. */
 struct scene {
 	int inside, rules, server;
 	uint16_t port, server_port;
@@ -124,8 +124,8 @@ static void scene_open(struct scene *s)
 	s->server = listening(&s->server_port);
 	snprintf(rule, sizeof rule, "127.0.0.1:%u", s->server_port);
 	s->rules = rules_of(rule);
-	tell(PROXY_SERVE, &key, (const int[]){ s->inside, s->rules }, 2);
-	tell(PROXY_SYNC, NULL, NULL, 0);
+	send_message(PROXY_SERVE, &key, (const int[]){ s->inside, s->rules }, 2);
+	send_message(PROXY_SYNC, NULL, NULL, 0);
 }
 
 static void scene_close(struct scene *s)
@@ -135,12 +135,12 @@ static void scene_close(struct scene *s)
 	fd_close(&s->server);
 }
 
-/* One connection through it, with so many bytes each way. */
+/* Opens a connection through the proxy and sends these bytes in both directions. */
 static void pass(struct scene *s, const char *bytes)
 {
 	char answer[128], got[64];
 	fd_auto int client = dial(s->port);
-	ask(client, "127.0.0.1", s->server_port, answer);
+	send_connect(client, "127.0.0.1", s->server_port, answer);
 	ck_assert_str_eq(answer, "HTTP/1.1 200 Connection established");
 	fd_auto int server = accept(s->server, NULL, NULL);
 	ck_assert_int_eq(write(client, bytes, strlen(bytes)), (ssize_t)strlen(bytes));
@@ -148,78 +148,78 @@ static void pass(struct scene *s, const char *bytes)
 	ck_assert_int_eq(recv(server, got, sizeof got, 0), (ssize_t)strlen(bytes));
 }
 
-START_TEST(serves_reports_and_ends)
+START_TEST(the_proxy_serves_reports_and_ends)
 {
 	struct scene s;
 	char answer[128];
 	scene_open(&s);
 	fd_auto int client = dial(s.port);
-	ask(client, "other.test", 443, answer);
+	send_connect(client, "other.test", 443, answer);
 	ck_assert_str_eq(answer, "HTTP/1.1 403 Forbidden");
-	struct proxy_msg m = told(PROXY_REFUSED);
+	struct proxy_msg m = receive_message(PROXY_REFUSED);
 	ck_assert_str_eq(m.host, "other.test");
 	ck_assert(m.port == 443 && m.count == 1 && m.reason == PROXY_NOT_LISTED &&
 		  memcmp(&m.key, &key, sizeof key) == 0);
 	pass(&s, "\1hello");
-	m = told(PROXY_TRAFFIC);
+	m = receive_message(PROXY_TRAFFIC);
 	ck_assert_str_eq(m.host, "127.0.0.1");
 	ck_assert(m.port == s.server_port && m.count == 1 && m.sent == 6 && m.received == 0);
-	/* At the end live connections are closed and counted before it says so. */
+	/* At the end live connections are closed and counted before the end is reported. */
 	fd_auto int live = dial(s.port);
-	ask(live, "127.0.0.1", s.server_port, answer);
-	tell(PROXY_END, &key, NULL, 0);
-	ck_assert_uint_eq(told(PROXY_TRAFFIC).count, 1);
-	told(PROXY_ENDED);
+	send_connect(live, "127.0.0.1", s.server_port, answer);
+	send_message(PROXY_END, &key, NULL, 0);
+	ck_assert_uint_eq(receive_message(PROXY_TRAFFIC).count, 1);
+	receive_message(PROXY_ENDED);
 	rig_readable(live, "the end");
 	ck_assert_int_eq(recv(live, answer, sizeof answer, 0), 0);
-	tell(PROXY_END, &key, NULL, 0); /* an unknown key */
-	told(PROXY_ENDED);
+	send_message(PROXY_END, &key, NULL, 0); /* an unknown key */
+	receive_message(PROXY_ENDED);
 	scene_close(&s);
 }
 END_TEST
 
-START_TEST(another_runtime_is_told_what_went_through)
+START_TEST(another_runtime_gets_the_whole_traffic)
 {
 	struct scene s;
 	char answer[128];
 	scene_open(&s);
 	pass(&s, "\1one");
-	told(PROXY_TRAFFIC);
+	receive_message(PROXY_TRAFFIC);
 	fd_auto int live = dial(s.port);
-	ask(live, "127.0.0.1", s.server_port, answer);
+	send_connect(live, "127.0.0.1", s.server_port, answer);
 	fd_auto int server = accept(s.server, NULL, NULL);
 	fd_close(&proxy);
 	rig_kill_runtime(&rig);
-	rig_meet(&rig);
+	rig_await_runtime(&rig);
 	take_proxy();
-	tell(PROXY_SERVE, &key, (const int[]){ s.inside, s.rules }, 2);
-	tell(PROXY_SYNC, NULL, NULL, 0);
-	struct proxy_msg m = told(PROXY_TRAFFIC);
+	send_message(PROXY_SERVE, &key, (const int[]){ s.inside, s.rules }, 2);
+	send_message(PROXY_SYNC, NULL, NULL, 0);
+	struct proxy_msg m = receive_message(PROXY_TRAFFIC);
 	ck_assert(m.count == 1 && m.sent == 4);
-	/* The connection did not notice. */
+	/* The connection is not affected. */
 	ck_assert_int_eq(write(live, "\1two", 4), 4);
 	rig_readable(server, "bytes");
 	ck_assert_int_eq(recv(server, answer, sizeof answer, 0), 4);
 	fd_close(&live);
 	fd_close(&server);
-	m = told(PROXY_TRAFFIC);
+	m = receive_message(PROXY_TRAFFIC);
 	ck_assert(m.count == 1 && m.sent == 4);
 	scene_close(&s);
 }
 END_TEST
 
-START_TEST(what_another_runtime_does_not_name_is_dropped)
+START_TEST(sandboxes_that_another_runtime_does_not_name_are_dropped)
 {
 	struct scene s;
 	char answer[128];
 	scene_open(&s);
 	fd_auto int live = dial(s.port);
-	ask(live, "127.0.0.1", s.server_port, answer);
+	send_connect(live, "127.0.0.1", s.server_port, answer);
 	fd_close(&proxy);
 	rig_kill_runtime(&rig);
-	rig_meet(&rig);
+	rig_await_runtime(&rig);
 	take_proxy();
-	tell(PROXY_SYNC, NULL, NULL, 0);
+	send_message(PROXY_SYNC, NULL, NULL, 0);
 	rig_readable(live, "the end");
 	ck_assert_int_eq(recv(live, answer, sizeof answer, 0), 0);
 	scene_close(&s);
@@ -228,13 +228,13 @@ END_TEST
 
 /* ---- published ports ---- */
 
-/* An init: answers on this end until the other one is closed. */
+/* An init that answers on this end until the other one is closed. */
 static void *run_dialer(void *ctx)
 {
 	int fd = (int)(intptr_t)ctx;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	while (poll(&p, 1, RIG_PATIENCE_MS) > 0 && dialer_answer(fd))
+	while (poll(&p, 1, RIG_TIMEOUT_MS) > 0 && dialer_answer(fd))
 		continue;
 	close(fd);
 	return NULL;
@@ -253,7 +253,7 @@ static struct proxy_msg publish(uint16_t port, uint16_t host_port)
 	pthread_detach(thread);
 	ck_assert_int_eq(fd_send(proxy, &m, sizeof m, &ends[0], 1, 0), 0);
 	close(ends[0]);
-	struct proxy_msg reply = told(PROXY_PUBLISHED);
+	struct proxy_msg reply = receive_message(PROXY_PUBLISHED);
 	ck_assert(memcmp(&reply.key, &key, sizeof key) == 0 && reply.port == port);
 	return reply;
 }
@@ -285,14 +285,14 @@ START_TEST(a_published_port_leads_into_the_sandbox)
 	fd_auto int client = dial((uint16_t)m.host_port), server = accept(listener, NULL, NULL);
 	ck_assert_int_eq(write(client, "request", 7), 7);
 	expect_bytes(server, "request");
-	/* Half-closed: the server still answers. */
+	/* Half-closed: the server can still answer. */
 	ck_assert_int_eq(shutdown(client, SHUT_WR), 0);
 	expect_end(server);
 	ck_assert_int_eq(write(server, "answer", 6), 6);
 	expect_bytes(client, "answer");
 	fd_close(&server);
 	expect_end(client);
-	m = told(PROXY_PORT_TRAFFIC);
+	m = receive_message(PROXY_PORT_TRAFFIC);
 	ck_assert(m.port == port && m.count == 1 && m.sent == 6 && m.received == 7);
 }
 END_TEST
@@ -308,17 +308,17 @@ START_TEST(unpublishing_and_the_end_of_the_sandbox_close_everything)
 	ck_assert_int_eq(write(client, "x", 1), 1);
 	expect_bytes(server, "x");
 	ck_assert_int_eq(fd_send(proxy, &un, sizeof un, NULL, 0, 0), 0);
-	ck_assert_uint_eq(told(PROXY_PORT_TRAFFIC).received, 1);
-	ck_assert_uint_eq(told(PROXY_UNPUBLISHED).port, port);
+	ck_assert_uint_eq(receive_message(PROXY_PORT_TRAFFIC).received, 1);
+	ck_assert_uint_eq(receive_message(PROXY_UNPUBLISHED).port, port);
 	expect_end(client);
 	expect_end(server);
-	/* Unknown now; and the same host port again, where the old connections linger. */
+	/* It is unknown now; the host port can be used again although old connections linger. */
 	ck_assert_int_eq(fd_send(proxy, &un, sizeof un, NULL, 0, 0), 0);
-	told(PROXY_UNPUBLISHED);
+	receive_message(PROXY_UNPUBLISHED);
 	m = publish(port, host_port);
 	ck_assert(m.reason == 0 && m.host_port == host_port);
 	fd_auto int again = dial(host_port);
-	tell(PROXY_END, &key, NULL, 0);
+	send_message(PROXY_END, &key, NULL, 0);
 	do {
 		rig_readable(proxy, "the end");
 		ck_assert_int_eq(fd_recv(proxy, &m, sizeof m, NULL, NULL, 0), sizeof m);
@@ -357,10 +357,10 @@ START_TEST(a_publication_survives_the_runtime)
 	expect_bytes(server, "one");
 	fd_close(&proxy);
 	rig_kill_runtime(&rig);
-	rig_meet(&rig);
+	rig_await_runtime(&rig);
 	take_proxy();
 	ck_assert_uint_eq(publish(port, host_port).host_port, host_port);
-	tell(PROXY_SYNC, NULL, NULL, 0);
+	send_message(PROXY_SYNC, NULL, NULL, 0);
 	expect_end(lost);
 	ck_assert_int_eq(write(client, "two", 3), 3);
 	expect_bytes(server, "two");
@@ -371,8 +371,8 @@ START_TEST(a_publication_survives_the_runtime)
 }
 END_TEST
 
-/* A runtime that was taken over gains nothing by odd messages: the proxy leaves, and another one is there. */
-START_TEST(bad_messages_end_the_proxy)
+/* A compromised runtime gains nothing by malformed messages: the proxy exits, and another one is started. */
+START_TEST(malformed_messages_end_the_proxy)
 {
 	fd_auto int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	uint16_t port;
@@ -393,22 +393,23 @@ START_TEST(bad_messages_end_the_proxy)
 		{ PROXY_PUBLISH, true, { file, -1 }, 1 },      { PROXY_UNPUBLISH, false, { -1, -1 }, 0 },
 	};
 	for (size_t i = 0; i < countof(bad); i++) {
-		tell(bad[i].kind, bad[i].has_key ? &key : NULL, bad[i].fds, bad[i].n);
+		send_message(bad[i].kind, bad[i].has_key ? &key : NULL, bad[i].fds, bad[i].n);
 		take_proxy();
 	}
 	struct scene s;
 	scene_open(&s);
 	pass(&s, "\1x");
-	told(PROXY_TRAFFIC);
+	receive_message(PROXY_TRAFFIC);
 	scene_close(&s);
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "proxy", "proxy", setup, teardown, 120, serves_reports_and_ends,
-			 another_runtime_is_told_what_went_through, what_another_runtime_does_not_name_is_dropped,
-			 bad_messages_end_the_proxy, a_published_port_leads_into_the_sandbox,
+	return RIG_SUITE(argc, argv, "proxy", "proxy", setup, teardown, 120, the_proxy_serves_reports_and_ends,
+			 another_runtime_gets_the_whole_traffic,
+			 sandboxes_that_another_runtime_does_not_name_are_dropped, malformed_messages_end_the_proxy,
+			 a_published_port_leads_into_the_sandbox,
 			 unpublishing_and_the_end_of_the_sandbox_close_everything,
 			 a_port_in_use_is_an_error_and_a_dead_server_resets, a_publication_survives_the_runtime);
 }

@@ -34,7 +34,8 @@ static void put_name(struct bytes *b, const char *name)
 	b->n += n;
 }
 
-/* The names as extensions, then `padding` bytes of another, in records of at most `record` bytes. */
+/* Builds a ClientHello with the names as extensions, `padding` bytes of another extension, and records of at most
+ * `record` bytes. */
 static void hello(struct bytes *out, const char *const *names, bool ech, size_t padding, size_t record)
 {
 	static struct bytes ext, body;
@@ -74,7 +75,7 @@ static void hello(struct bytes *out, const char *const *names, bool ech, size_t 
 }
 #define NAMES(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-START_TEST(server_names)
+START_TEST(server_names_are_found)
 {
 	static struct bytes b;
 	struct client_hello h;
@@ -95,7 +96,7 @@ START_TEST(server_names)
 }
 END_TEST
 
-START_TEST(odd_hellos_are_refused)
+START_TEST(malformed_hellos_are_rejected)
 {
 	static struct bytes b;
 	struct client_hello h;
@@ -130,7 +131,7 @@ static enum parsed request(const char *bytes, size_t n, struct connect_target *r
 }
 #define REQUEST(text, t, reply) request(text, sizeof text - 1, t, reply)
 
-START_TEST(socks)
+START_TEST(socks_greetings_and_requests_are_parsed)
 {
 	struct connect_target t;
 	enum socks_reply reply;
@@ -149,7 +150,7 @@ START_TEST(socks)
 	ck_assert(t.is_address && t.port == 80);
 	ck_assert_str_eq(t.host, "127.0.0.1");
 	ck_assert_int_eq(REQUEST("\5\1\0\4\0\0\0\0\0\0\0\0\0\0\377\377\177\0\0\1\0\120", &t, &reply), PARSED_OK);
-	ck_assert_str_eq(t.host, "127.0.0.1"); /* one spelling */
+	ck_assert_str_eq(t.host, "127.0.0.1"); /* normalized */
 	ck_assert_int_eq(REQUEST("\5\1\0\3\11"
 				 "127.0.0.1\0\120",
 				 &t, &reply),
@@ -172,7 +173,7 @@ END_TEST
 
 /* ---- reports ---- */
 
-START_TEST(reports_add_up_and_are_told_once)
+START_TEST(reports_are_added_up_and_sent_once)
 {
 	struct traffic_report r = { 0 };
 	traffic_report_denied(&r, "a.test", 80, "", PROXY_NOT_LISTED);
@@ -192,7 +193,7 @@ START_TEST(reports_add_up_and_are_told_once)
 	traffic_report_sent(row);
 	ck_assert_ptr_null(traffic_report_next(&r));
 	traffic_report_add(&r, "b.test", 443, 1, 1, 1);
-	traffic_report_resend(&r); /* another runtime: traffic from the beginning, refusals only what is new */
+	traffic_report_resend(&r); /* another runtime: all traffic, but only new denials */
 	row = traffic_report_next(&r);
 	ck_assert(row->msg.kind == PROXY_TRAFFIC && row->msg.count == 3 && row->msg.sent == 16 &&
 		  row->msg.received == 26);
@@ -202,7 +203,7 @@ START_TEST(reports_add_up_and_are_told_once)
 }
 END_TEST
 
-START_TEST(reports_have_a_bound)
+START_TEST(the_number_of_reports_is_bounded)
 {
 	struct traffic_report r = { 0 };
 	uint64_t sum = 0;
@@ -221,6 +222,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("tunnel", server_names, odd_hellos_are_refused, socks, reports_add_up_and_are_told_once,
-		     reports_have_a_bound);
+	return SUITE("tunnel", server_names_are_found, malformed_hellos_are_rejected,
+		     socks_greetings_and_requests_are_parsed, reports_are_added_up_and_sent_once,
+		     the_number_of_reports_is_bounded);
 }

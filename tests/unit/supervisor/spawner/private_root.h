@@ -3,10 +3,9 @@
 
 /*
  * Plans with a private root, run for real and checked from the inside. As root the peer is root, so that commands run
- * as an id of their own with mapped write roots; as a plain user everything happens in a user namespace.
+ * with their own id and mapped write roots; as a plain user everything happens in a user namespace.
  *
- * All of it is done twice: in sandboxes that are made for the command, and in such as were built ahead. Nothing may
- * differ.
+ * All tests run twice: in sandboxes that are built for the command, and in prebuilt ones. The results must be the same.
  */
 
 #include "tests/unit/supervisor/rig.h"
@@ -16,10 +15,10 @@
 #include <sys/stat.h>
 
 static struct rig rig;
-static bool ahead; /* commands get sandboxes that were built ahead */
+static bool use_prebuilt; /* commands get prebuilt sandboxes */
 static char place[64], work[80], other[80], out[16384];
 
-/* A tree of the peer's that is not below /tmp, where the private /tmp would hide it anyway. */
+/* Parent of the peer's trees; not /tmp, because the private /tmp would hide them. */
 static inline const char *base_folder(void) { return geteuid() == 0 ? "/var/lib" : "/var/tmp"; }
 
 static inline void put(const char *folder, const char *name, const char *text)
@@ -59,7 +58,7 @@ static inline void setup(void)
 	folder(work, ".git/hooks");
 	put(work, ".git/config", "config\n");
 	put(work, "file", "text\n");
-	/* As root the trees are in a system folder, which root must have listed. */
+	/* As root the trees are in a system directory, which root must have listed. */
 	char config[80];
 	snprintf(config, sizeof config, "%s/config", place);
 	folder(place, "config");
@@ -82,7 +81,7 @@ static inline void setup_ahead(void)
 	setenv("RIG_PREBUILT", "1", 1);
 	setup();
 	run_in("true", mounts, 1, "/");
-	ahead = true;
+	use_prebuilt = true;
 }
 
 static inline int unlink_one(const char *path, const struct stat *st, int type, struct FTW *f) { return remove(path); }
@@ -93,17 +92,17 @@ static inline void teardown(void)
 	nftw(place, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
 	unsetenv("RIG_PREBUILT");
 	unsetenv("RIG_CONFIG");
-	ahead = false;
+	use_prebuilt = false;
 }
 
-/* Both are there, so the next command gets one of them. */
+/* Waits for both, so that the next command gets one of them. */
 static inline void await_prebuilt(void)
 {
-	if (ahead)
+	if (use_prebuilt)
 		rig_await_prebuilt(&rig, 2);
 }
 
-/* Runs to the end with the system, the given mounts and everything needed to look around; stdout and stderr in `out`.
+/* Runs a script to its end with the system, the given mounts and the tools of a shell; stdout and stderr are in `out`.
  */
 static inline struct status_msg run_in(const char *script, const struct plan_mount_spec *mounts, size_t n,
 				       const char *cwd)
@@ -121,7 +120,7 @@ static inline struct status_msg run_in(const char *script, const struct plan_mou
 	struct status_msg m;
 	do
 		m = run_status(&run);
-	while (m.kind == STATUS_PORTS); /* of a server that was open long enough to be noticed */
+	while (m.kind == STATUS_PORTS); /* of a server that was listening long enough to be found */
 	ck_assert_uint_eq(m.kind, STATUS_EXITED);
 	run_release(&rig, &run);
 	run_close(&run);
@@ -164,7 +163,7 @@ static inline struct status_msg failing(const struct run_spec *s)
 	return m;
 }
 
-/* A container that masks its /proc does not let its users mount one: the layer is then reported as missing. */
+/* In a container that masks its /proc, users cannot mount one: the layer is then reported as missing. */
 static inline bool has_proc(void) { return code("test -d /proc/self") == 0; }
 
 /* int main(int argc, char **argv) { return PRIVATE_ROOT_SUITE(argc, argv, "noun", a_test, another_test); } */

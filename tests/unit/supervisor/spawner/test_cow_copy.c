@@ -1,4 +1,4 @@
-/* Copies of copy-on-write runs, through the spawner's helper: each test runs as the present user and as a plain user.
+/* Copies of copy-on-write runs, through the spawner's helper: each test runs as the current user and as a plain user.
  */
 
 #include "supervisor/spawner/cow.h"
@@ -129,7 +129,7 @@ static struct stat stat_of(const char *path)
 	return st;
 }
 
-static bool is_there(const char *path)
+static bool exists(const char *path)
 {
 	struct stat st;
 	return fstatat(cow.fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -144,7 +144,7 @@ static void check_text(const char *path, const char *text)
 	ck_assert_str_eq(got, text);
 }
 
-/* false: the file system has no such attributes. */
+/* false: the file system does not support these attributes. */
 static bool set_attribute(const char *path, const char *name, const char *value)
 {
 	fd_auto int fd = openat(cow.fd, path, O_RDONLY | O_CLOEXEC);
@@ -200,12 +200,12 @@ START_TEST(a_copy_is_a_run_with_the_same_owner_start_and_roots)
 	ck_assert_int_eq(fd_read_all(to, &b, sizeof b), sizeof b);
 	ck_assert_mem_eq(&a, &b, sizeof a);
 	ck_assert_int_eq(stat_of(CHECKPOINT "/0/root").st_size, sizeof(struct cow_root));
-	ck_assert(is_there(CHECKPOINT "/0/work"));
-	ck_assert(!is_there(CHECKPOINT "/0/work/work"));
-	ck_assert(!is_there(CHECKPOINT "/links"));
-	ck_assert(!is_there(CHECKPOINT ".partial"));
+	ck_assert(exists(CHECKPOINT "/0/work"));
+	ck_assert(!exists(CHECKPOINT "/0/work/work"));
+	ck_assert(!exists(CHECKPOINT "/links"));
+	ck_assert(!exists(CHECKPOINT ".partial"));
 	ck_assert_int_eq(request(CHANGE_OP_COPY, CHECKPOINT, "proc_next", 9), 0);
-	ck_assert(is_there("proc_next/0/upper"));
+	ck_assert(exists("proc_next/0/upper"));
 }
 END_TEST
 
@@ -230,7 +230,7 @@ START_TEST(whiteouts_and_marks_of_the_overlay_are_kept)
 }
 END_TEST
 
-START_TEST(hard_links_stay_hard_links_and_are_the_copys_own)
+START_TEST(hard_links_stay_hard_links_within_the_copy)
 {
 	mkdirat(cow.fd, UPPER "d", 0700);
 	write_text(UPPER "a", "one", 0600);
@@ -244,7 +244,7 @@ START_TEST(hard_links_stay_hard_links_and_are_the_copys_own)
 }
 END_TEST
 
-START_TEST(holes_stay_holes)
+START_TEST(holes_of_sparse_files_are_kept)
 {
 	fd_auto int fd = openat(cow.fd, UPPER "sparse", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	ck_assert_int_eq(pwrite(fd, "middle", 6, 8 << 20), 6);
@@ -270,7 +270,7 @@ START_TEST(a_directory_nested_too_deep_is_an_error_and_leaves_nothing)
 		at = next;
 	}
 	ck_assert_int_eq(copy_to(CHECKPOINT), ELOOP);
-	ck_assert(!is_there(CHECKPOINT) && !is_there(CHECKPOINT ".partial"));
+	ck_assert(!exists(CHECKPOINT) && !exists(CHECKPOINT ".partial"));
 }
 END_TEST
 
@@ -287,17 +287,17 @@ START_TEST(a_copy_that_cannot_be_written_leaves_nothing)
 	limit.rlim_cur = 4096;
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	ck_assert_int_eq(copy_to(CHECKPOINT), EFBIG);
-	ck_assert(!is_there(CHECKPOINT) && !is_there(CHECKPOINT ".partial"));
+	ck_assert(!exists(CHECKPOINT) && !exists(CHECKPOINT ".partial"));
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
 	ck_assert_int_eq(copy_to(CHECKPOINT), 0);
 }
 END_TEST
 
-START_TEST(a_full_disk_leaves_nothing_and_the_source_as_it_was)
+START_TEST(a_full_disk_leaves_no_copy_and_does_not_change_the_source)
 {
 	static char block[1 << 20];
 	if (geteuid() != 0 || mount("tmpfs", folder, "tmpfs", 0, "size=6m") < 0)
-		return; /* only root can make a small disk */
+		return; /* only root can mount a small disk */
 	fd_close(&cow.fd);
 	cow_init(&cow, open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), true);
 	make_run();
@@ -307,26 +307,26 @@ START_TEST(a_full_disk_leaves_nothing_and_the_source_as_it_was)
 	write_text(UPPER "c", block, 0600);
 	write_text(UPPER "d", block, 0600);
 	ck_assert_int_eq(copy_to(CHECKPOINT), ENOSPC);
-	ck_assert(!is_there(CHECKPOINT) && !is_there(CHECKPOINT ".partial"));
+	ck_assert(!exists(CHECKPOINT) && !exists(CHECKPOINT ".partial"));
 	ck_assert_int_eq(unlinkat(cow.fd, UPPER "d", 0), 0);
 	ck_assert_int_eq(unlinkat(cow.fd, UPPER "c", 0), 0);
 	ck_assert_int_eq(copy_to(CHECKPOINT), 0);
 }
 END_TEST
 
-START_TEST(an_unfinished_copy_is_swept_and_named_ones_stay)
+START_TEST(a_sweep_removes_unfinished_copies_and_keeps_named_ones)
 {
 	ck_assert_int_eq(copy_to(CHECKPOINT), 0);
 	ck_assert_int_eq(copy_to("ckp_unknown"), 0);
 	ck_assert_int_eq(mkdirat(cow.fd, "ckp_cut.partial", 0700), 0);
 	write_text("ckp_cut.partial/owner", "half", 0600);
 	ck_assert_int_eq(request(CHANGE_OP_SWEEP, "sweep", RUN "\0" CHECKPOINT, sizeof RUN "\0" CHECKPOINT), 0);
-	ck_assert(is_there(RUN) && is_there(CHECKPOINT));
-	ck_assert(!is_there("ckp_unknown") && !is_there("ckp_cut.partial"));
+	ck_assert(exists(RUN) && exists(CHECKPOINT));
+	ck_assert(!exists("ckp_unknown") && !exists("ckp_cut.partial"));
 }
 END_TEST
 
-START_TEST(a_copy_that_was_cut_short_can_be_repeated)
+START_TEST(an_interrupted_copy_can_be_repeated)
 {
 	write_text(UPPER "file", "text", 0600);
 	ck_assert_int_eq(mkdirat(cow.fd, CHECKPOINT ".partial", 0700), 0);
@@ -334,11 +334,11 @@ START_TEST(a_copy_that_was_cut_short_can_be_repeated)
 	write_text(CHECKPOINT ".partial/owner", "half", 0600);
 	ck_assert_int_eq(copy_to(CHECKPOINT), 0);
 	check_text(COPY "file", "text");
-	ck_assert(!is_there(CHECKPOINT ".partial"));
+	ck_assert(!exists(CHECKPOINT ".partial"));
 }
 END_TEST
 
-/* A start that was cut short is repeated with its id while what it left is being removed. */
+/* An interrupted start is repeated with its id while its remains are being removed. */
 START_TEST(a_run_can_start_again_while_its_remains_are_removed)
 {
 	enum { RUNS = 200 };
@@ -365,22 +365,22 @@ START_TEST(a_run_can_start_again_while_its_remains_are_removed)
 				fd_close(&runs[i]);
 		}
 		if (round == 0) {
-			sleep(2); /* they are old */
+			sleep(2); /* so that they are old */
 			ck_assert_int_eq(begin(CHANGE_OP_SWEEP, "sweep", RUN, sizeof RUN), 0);
 		}
 	}
 	ck_assert_int_eq(finish(), 0);
 	for (int i = 0; i < RUNS; i++) {
 		snprintf(path, sizeof path, "proc_%d/0/work", i);
-		ck_assert(is_there(path));
+		ck_assert(exists(path));
 		snprintf(path, sizeof path, "proc_%d/owner", i);
-		ck_assert(is_there(path));
+		ck_assert(exists(path));
 		fd_close(&runs[i]);
 	}
 }
 END_TEST
 
-START_TEST(bad_requests_are_rejected)
+START_TEST(invalid_requests_are_rejected)
 {
 	ck_assert_int_eq(copy_to("../outside"), EINVAL);
 	ck_assert_int_eq(copy_to(""), EINVAL);
@@ -389,12 +389,12 @@ START_TEST(bad_requests_are_rejected)
 	ck_assert_int_eq(request(CHANGE_OP_COPY, "proc_missing", CHECKPOINT, strlen(CHECKPOINT)), ENOENT);
 	ck_assert_int_eq(copy_to(CHECKPOINT), 0);
 	ck_assert_int_eq(copy_to(CHECKPOINT), EEXIST);
-	ck_assert(is_there(CHECKPOINT "/owner"));
+	ck_assert(exists(CHECKPOINT "/owner"));
 }
 END_TEST
 
-/* A START that names a copy: the copy must be the peer's, and of as many write roots. */
-START_TEST(a_run_starts_only_with_a_copy_of_its_own)
+/* A START can name a copy only if it belongs to the peer and has the same number of write roots. */
+START_TEST(a_run_starts_only_with_a_matching_copy_of_its_owner)
 {
 	static const char *const argv[] = { "x" };
 	const struct plan_mount_spec mounts[] = { { .kind = PLAN_MOUNT_WRITE, .path = "/w" },
@@ -425,8 +425,8 @@ START_TEST(a_run_starts_only_with_a_copy_of_its_own)
 }
 END_TEST
 
-/* The owner of the folder above swaps in another one after the walk looked. */
-START_TEST(a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
+/* The owner of the parent directory replaces the directory after it was checked. */
+START_TEST(a_directory_that_replaced_the_checked_one_is_not_changed)
 {
 	struct cow_spot s = { .upper_dir = cow.fd,
 			      .host_dir = cow.fd,
@@ -454,16 +454,17 @@ START_TEST(a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
 }
 END_TEST
 
-#define TESTS                                                                                                          \
-	SUITE_TESTS(a_copy_has_the_files_with_their_modes_and_times,                                                   \
-		    a_copy_is_a_run_with_the_same_owner_start_and_roots, whiteouts_and_marks_of_the_overlay_are_kept,  \
-		    hard_links_stay_hard_links_and_are_the_copys_own, holes_stay_holes,                                \
-		    a_directory_nested_too_deep_is_an_error_and_leaves_nothing,                                        \
-		    a_copy_that_cannot_be_written_leaves_nothing, a_full_disk_leaves_nothing_and_the_source_as_it_was, \
-		    an_unfinished_copy_is_swept_and_named_ones_stay, a_copy_that_was_cut_short_can_be_repeated,        \
-		    a_run_can_start_again_while_its_remains_are_removed, bad_requests_are_rejected,                    \
-		    a_run_starts_only_with_a_copy_of_its_own,                                                          \
-		    a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
+#define TESTS                                                                                                         \
+	SUITE_TESTS(a_copy_has_the_files_with_their_modes_and_times,                                                  \
+		    a_copy_is_a_run_with_the_same_owner_start_and_roots, whiteouts_and_marks_of_the_overlay_are_kept, \
+		    hard_links_stay_hard_links_within_the_copy, holes_of_sparse_files_are_kept,                       \
+		    a_directory_nested_too_deep_is_an_error_and_leaves_nothing,                                       \
+		    a_copy_that_cannot_be_written_leaves_nothing,                                                     \
+		    a_full_disk_leaves_no_copy_and_does_not_change_the_source,                                        \
+		    a_sweep_removes_unfinished_copies_and_keeps_named_ones, an_interrupted_copy_can_be_repeated,      \
+		    a_run_can_start_again_while_its_remains_are_removed, invalid_requests_are_rejected,               \
+		    a_run_starts_only_with_a_matching_copy_of_its_owner,                                              \
+		    a_directory_that_replaced_the_checked_one_is_not_changed)
 
 int main(void)
 {

@@ -58,7 +58,7 @@ START_TEST(each_request_is_answered_with_an_unconnected_socket)
 }
 END_TEST
 
-START_TEST(other_families_are_refused)
+START_TEST(other_families_are_rejected)
 {
 	int ends[2];
 
@@ -77,7 +77,7 @@ START_TEST(other_families_are_refused)
 }
 END_TEST
 
-/* As on a machine with this byte order. */
+/* A line as written on a machine with this byte order. */
 static const char *line_of(const char *address4, unsigned port, const char *state)
 {
 	static char line[200];
@@ -90,7 +90,7 @@ static const char *line_of(const char *address4, unsigned port, const char *stat
 	return line;
 }
 
-START_TEST(lines_of_the_socket_table)
+START_TEST(lines_of_the_socket_table_are_parsed)
 {
 	char six[200];
 
@@ -122,14 +122,14 @@ static bool has_port(const struct listening_ports *l, uint16_t port)
 	return false;
 }
 
-/* The number of sockets may stay the same while other programs of this machine come and go: several checks. */
+/* Checks several times, because the number of sockets may stay the same while other programs start and end. */
 static void check_until(struct listening_ports *l, uint16_t except)
 {
 	for (int i = 0; i < 6; i++)
 		listening_ports_check(l, except);
 }
 
-START_TEST(a_new_listener_is_found_and_its_end_too)
+START_TEST(a_new_listener_and_its_end_are_found)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof at;
@@ -142,7 +142,7 @@ START_TEST(a_new_listener_is_found_and_its_end_too)
 	uint16_t port = ntohs(at.sin_port);
 	check_until(&l, 0);
 	if (l.ports.count == STATUS_PORTS_MAX)
-		return; /* more listeners on this machine than one report has */
+		return; /* more listeners on this machine than fit into one report */
 	ck_assert(has_port(&l, port));
 	check_until(&other, port);
 	ck_assert(!has_port(&other, port));
@@ -154,6 +154,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("dialer", each_request_is_answered_with_an_unconnected_socket, other_families_are_refused,
-		     lines_of_the_socket_table, a_new_listener_is_found_and_its_end_too);
+	return SUITE("dialer", each_request_is_answered_with_an_unconnected_socket, other_families_are_rejected,
+		     lines_of_the_socket_table_are_parsed, a_new_listener_and_its_end_are_found);
 }

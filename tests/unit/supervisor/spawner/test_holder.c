@@ -1,4 +1,4 @@
-/* Members of a holder: what they share, and that each of them ends completely and alone. */
+/* Members of a holder share its sandbox; each of them ends completely and without affecting others. */
 
 #include "tests/unit/supervisor/spawner/private_root.h"
 
@@ -24,15 +24,15 @@ static struct run_spec spec_of(const char *script, uint32_t flags)
 				  .network = PLAN_NET_NONE };
 }
 
-static void hold(void)
+static void start_holder(void)
 {
 	const struct run_spec s = spec_of("", PLAN_HOLDER | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE);
 	run_start(&rig, &holder, &s);
 }
 
-static void let_go(void)
+static void end_holder(void)
 {
-	run_tell(&holder, STATUS_KILL_TREE, 0);
+	run_send_status(&holder, STATUS_KILL_TREE, 0);
 	ck_assert_uint_eq(run_status(&holder).kind, STATUS_EXITED);
 	run_release(&rig, &holder);
 	run_close(&holder);
@@ -84,7 +84,7 @@ static void member_start(struct run *run, const char *script, uint32_t flags)
 	ck_assert_msg(m.kind == STATUS_EXECED, "not executed: %s: %s", m.path, strerror(m.error));
 }
 
-/* Its last message, and the end of its status socket. */
+/* Reads the last message of a member, and checks the end of its status socket. */
 static struct status_msg member_end(struct run *run)
 {
 	run_read(run, GUARD_SLOT_STDOUT, out, sizeof out);
@@ -104,7 +104,7 @@ static struct status_msg member_run(const char *script)
 
 START_TEST(members_share_the_sandbox)
 {
-	hold();
+	start_holder();
 	ck_assert_int_eq(member_run("echo one >/tmp/x; echo two >/dev/shm/y; exit 3").wait_status, 3 << 8);
 	ck_assert_int_eq(member_run("cat /tmp/x /dev/shm/y").wait_status, 0);
 	ck_assert_str_eq(out, "one\ntwo\n");
@@ -117,16 +117,16 @@ START_TEST(members_share_the_sandbox)
 	ck_assert_int_eq(member_end(&server).wait_status, SIGTERM);
 	ck_assert_int_eq(member_run("echo a >/dev/stderr; echo b >/dev/stdout").wait_status, 0);
 	ck_assert_str_eq(out, "a\nb\n");
-	let_go();
+	end_holder();
 }
 END_TEST
 
-/* A member has its own figures, descriptors and tree, also after another member of the same leader. */
-START_TEST(a_leader_leads_several_members)
+/* A member has its own usage figures, descriptors and tree, even after another member of the same leader. */
+START_TEST(a_leader_is_used_for_several_members)
 {
 	char first[32];
 	struct run server;
-	hold();
+	start_holder();
 	struct status_msg m = member_run("echo $PPID; echo x >/tmp/x; umask 077; ulimit -n 99; cd /; exec 7</tmp/x");
 	ck_assert_int_eq(m.wait_status, 0);
 	bool cheap = m.user_us + m.system_us < 10000; /* otherwise its leader exits */
@@ -138,7 +138,7 @@ START_TEST(a_leader_leads_several_members)
 	ck_assert_int_eq(strtol(out, NULL, 10) > 0, 1);
 	ck_assert_str_eq(strchr(out, ' '), " 0022\n");
 	ck_assert_uint_lt(m.max_rss_bytes, much);
-	/* At the same time, and with what the other leaves running, they have leaders of their own. */
+	/* Concurrent members, and members after one that left processes, have their own leaders. */
 	member_start(&server, "echo $PPID; sleep 1014", 0);
 	ck_assert_int_eq(member_run("echo $PPID; setsid sleep 1015 &").wait_status, 0);
 	char second[32];
@@ -146,20 +146,20 @@ START_TEST(a_leader_leads_several_members)
 	ck_assert_int_eq(member_msg_send_kill(holder.fd[GUARD_SLOT_STDIN], &server.key), 0);
 	ck_assert_int_eq(member_end(&server).wait_status, SIGKILL);
 	ck_assert_str_ne(out, second);
-	/* A plan in a file needs a new one. */
+	/* A plan in a file needs a new leader. */
 	long_plans = true;
 	ck_assert_int_eq(member_run("echo $PPID").wait_status, 0);
 	long_plans = false;
 	ck_assert_str_ne(out, second);
-	let_go();
+	end_holder();
 }
 END_TEST
 
-/* Commands can change some of what the next member of their leader would inherit. It gets another one. */
-START_TEST(a_changed_leader_leads_nobody)
+/* Commands can change attributes that the next member of their leader would inherit. It gets another leader. */
+START_TEST(a_changed_leader_is_not_used_again)
 {
 	static const char *const changes[] = {
-		"prlimit -p $PPID --nofile=5:5", /* it could not even receive a member */
+		"prlimit -p $PPID --nofile=5:5", /* it could not even receive a plan */
 		"prlimit -p $PPID --fsize=4096:4096",
 		"prlimit -p $PPID --core=0:0",
 		"renice 19 -p $PPID",
@@ -172,7 +172,7 @@ START_TEST(a_changed_leader_leads_nobody)
 		"ulimit -a; ulimit -H -a; nice; chrt -p $$ | sed s/.*:/:/; ionice; taskset -p $PPID | sed s/.*:/:/";
 	static char before[sizeof out];
 	char script[200];
-	hold();
+	start_holder();
 	ck_assert_int_eq(member_run(state).wait_status, 0);
 	memcpy(before, out, sizeof out);
 	for (size_t i = 0; i < countof(changes); i++) {
@@ -183,17 +183,17 @@ START_TEST(a_changed_leader_leads_nobody)
 		ck_assert_int_eq(member_run(state).wait_status, 0);
 		ck_assert_msg(strcmp(out, before) == 0, "%s:\n%s\nbefore:\n%s", changes[i], out, before);
 	}
-	let_go();
+	end_holder();
 }
 END_TEST
 
-/* Members can signal the leaders that wait for another member, too; such a leader may have exited by itself. */
-START_TEST(a_leader_that_waits_can_be_killed_or_stopped)
+/* Members can also signal waiting leaders; such a leader may have exited already. */
+START_TEST(a_killed_or_stopped_waiting_leader_does_not_affect_the_next_member)
 {
 	static const char *const signals[] = { "KILL", "STOP" };
 	char script[2 * PATH_MAX], go[PATH_MAX];
 	struct run other_one;
-	hold();
+	start_holder();
 	for (size_t i = 0; i < countof(signals); i++) {
 		snprintf(go, sizeof go, "%s/go%zu", work, i);
 		snprintf(script, sizeof script,
@@ -208,41 +208,41 @@ START_TEST(a_leader_that_waits_can_be_killed_or_stopped)
 		ck_assert_int_eq(member_run("while test -d /proc/$(cat /tmp/idle); do sleep 0.01; done").wait_status,
 				 0);
 	}
-	let_go();
+	end_holder();
 }
 END_TEST
 
-START_TEST(a_member_ends_with_its_tree_and_alone)
+START_TEST(a_member_ends_with_its_whole_tree_and_no_other_member)
 {
 	struct run other_one, tree;
-	hold();
+	start_holder();
 	member_start(&other_one, "sleep 1000 & echo $! >/tmp/other; wait; echo survived", 0);
-	/* What it leaves is killed with it: children, their children, new sessions. */
+	/* Processes that it leaves are killed with it: children, their children, new sessions. */
 	struct status_msg m = member_run(
 		"for i in 1 2 3; do setsid sh -c 'sleep 1001 & sleep 1002' & done; sleep 0.1; echo x");
 	ck_assert_int_eq(m.wait_status, 0);
 	ck_assert_uint_ge(m.left_behind, 3);
 	ck_assert_int_ne(member_run("grep -l 'sleep.100[12]' /proc/[0-9]*/cmdline").wait_status, 0);
-	/* So is all of one that is killed. */
+	/* So is the whole tree of a killed member. */
 	member_start(&tree, "setsid sh -c 'sleep 1003 & sleep 1004' & while :; do sleep 1005 & sleep 0.01; done", 0);
 	ck_assert_int_eq(member_run("until grep -q 'sleep.1004' /proc/[0-9]*/cmdline; do sleep 0.01; done").wait_status,
 			 0);
-	run_tell(&tree, STATUS_KILL_TREE, 0);
+	run_send_status(&tree, STATUS_KILL_TREE, 0);
 	m = member_end(&tree);
 	ck_assert_uint_eq(m.cause, STATUS_CAUSE_KILLED);
 	ck_assert_int_ne(member_run("grep -l 'sleep.100[345]' /proc/[0-9]*/cmdline").wait_status, 0);
 	ck_assert_int_eq(member_run("kill $(cat /tmp/other)").wait_status, 0);
 	ck_assert_int_eq(member_end(&other_one).wait_status, 0);
 	ck_assert_str_eq(out, "survived\n");
-	let_go();
+	end_holder();
 }
 END_TEST
 
-/* Members have the same user, so one can kill the leader of another; its tree ends all the same. */
-START_TEST(a_killed_leader_takes_its_tree_along)
+/* Members have the same user, so one can kill the leader of another; its tree still ends. */
+START_TEST(the_tree_of_a_killed_leader_ends)
 {
 	struct run victim;
-	hold();
+	start_holder();
 	member_start(&victim, "echo $PPID >/tmp/leader; setsid sleep 1006 & sleep 1007", 0);
 	ck_assert_int_eq(
 		member_run("until test -s /tmp/leader && grep -q 'sleep.1006' /proc/[0-9]*/cmdline; do sleep 0.01; "
@@ -251,29 +251,30 @@ START_TEST(a_killed_leader_takes_its_tree_along)
 		0);
 	struct status_msg m = member_end(&victim);
 	ck_assert_int_eq(m.wait_status, SIGKILL);
-	ck_assert_uint_eq(m.autorun, AUTORUN_FAILED); /* only the leader could compare them */
+	ck_assert_uint_eq(m.autorun, AUTORUN_FAILED); /* only the leader could compare the files */
 	ck_assert_int_ne(member_run("grep -l 'sleep.100[67]' /proc/[0-9]*/cmdline").wait_status, 0);
 	/* A stopped leader would not enforce limits. */
 	ck_assert_int_eq(member_run("sleep 0.1; kill -STOP $PPID; sleep 1013").wait_status, SIGKILL);
-	/* Nor would one that can no longer wait for anything. */
+	/* Nor would one that can no longer wait for events. */
 	ck_assert_int_eq(member_run("prlimit -p $PPID --nofile=3:3; (sleep 0.05 &); sleep 1016").wait_status, SIGKILL);
-	/* The runtime can demand the same. */
+	/* The runtime can request the same. */
 	member_start(&victim, "setsid sleep 1008 & sleep 1009", 0);
 	ck_assert_int_eq(member_msg_send_kill(holder.fd[GUARD_SLOT_STDIN], &victim.key), 0);
 	ck_assert_int_eq(member_end(&victim).wait_status, SIGKILL);
 	ck_assert_int_ne(member_run("grep -l 'sleep.100[89]' /proc/[0-9]*/cmdline").wait_status, 0);
 	ck_assert_int_ne(member_run("sleep 0.2; kill -KILL -1").wait_status, 0);
 	ck_assert_int_eq(member_run("true").wait_status, 0);
-	let_go();
+	end_holder();
 }
 END_TEST
 
-/* A member whose runtime and guard have forgotten it ends; the gate was never opened, or its status socket is closed.
+/* A member ends when neither runtime nor guard holds its descriptors: its gate was never opened, or its status socket
+ * is closed.
  */
-START_TEST(a_forgotten_member_ends)
+START_TEST(a_member_without_runtime_and_guard_ends)
 {
 	struct run run;
-	hold();
+	start_holder();
 	member_start(&run, "echo $$ >/tmp/pid; exec sleep 1010", 0);
 	ck_assert_int_eq(member_run("until test -s /tmp/pid; do sleep 0.01; done").wait_status, 0);
 	run_close(&run);
@@ -286,7 +287,7 @@ START_TEST(a_forgotten_member_ends)
 	ck_assert_uint_eq(run_status(&run).kind, STATUS_FAILED);
 	run_close(&run);
 	ck_assert_int_ne(member_run("cat /tmp/ran").wait_status, 0);
-	let_go();
+	end_holder();
 }
 END_TEST
 
@@ -294,7 +295,7 @@ START_TEST(a_plan_for_another_sandbox_is_rejected)
 {
 	struct run run;
 	struct run_spec s = spec_of("true", PLAN_MEMBER | PLAN_STDERR_MERGE);
-	hold();
+	start_holder();
 	s.tmp_bytes = 1 << 20;
 	member_send(&run, &s);
 	struct status_msg m = run_status(&run);
@@ -308,23 +309,23 @@ START_TEST(a_plan_for_another_sandbox_is_rejected)
 	run_close(&run);
 	ck_assert_int_eq(fd_send(holder.fd[GUARD_SLOT_STDIN], "junk", 4, NULL, 0, 0), 0);
 	ck_assert_int_eq(member_run("true").wait_status, 0);
-	let_go();
+	end_holder();
 }
 END_TEST
 
 START_TEST(the_end_of_the_holder_ends_its_members)
 {
 	struct run run;
-	hold();
+	start_holder();
 	member_start(&run, "sleep 1011", 0);
-	run_tell(&holder, STATUS_SIGNAL, SIGTERM);
+	run_send_status(&holder, STATUS_SIGNAL, SIGTERM);
 	struct status_msg m = run_status(&holder);
 	ck_assert_uint_eq(m.kind, STATUS_EXITED);
 	ck_assert_uint_eq(m.left_behind, 1);
 	ck_assert_int_eq(member_end(&run).wait_status, SIGKILL);
 	run_release(&rig, &holder);
 	run_close(&holder);
-	hold();
+	start_holder();
 	member_start(&run, "sleep 1012", 0);
 	ck_assert_uint_eq(run_release(&rig, &holder), 1); /* killed by the guard */
 	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
@@ -356,7 +357,7 @@ static struct spawn_msg send_limit(int32_t pid, int *sock)
 START_TEST(only_a_leader_of_the_holder_is_moved_to_cgroups)
 {
 	int sock, error[4] = { 0 };
-	hold();
+	start_holder();
 	const pid_t others[] = { 1, getpid(), getppid() };
 	for (size_t i = 0; i < countof(others); i++) {
 		struct spawn_msg m = send_limit(others[i], &sock);
@@ -375,16 +376,16 @@ START_TEST(only_a_leader_of_the_holder_is_moved_to_cgroups)
 		close(sock);
 	}
 	ck_assert_int_eq(member_run("true").wait_status, 0);
-	let_go();
+	end_holder();
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "holder", members_share_the_sandbox, a_leader_leads_several_members,
-				  a_changed_leader_leads_nobody, a_leader_that_waits_can_be_killed_or_stopped,
-				  a_member_ends_with_its_tree_and_alone, a_killed_leader_takes_its_tree_along,
-				  a_forgotten_member_ends, a_plan_for_another_sandbox_is_rejected,
-				  the_end_of_the_holder_ends_its_members,
-				  only_a_leader_of_the_holder_is_moved_to_cgroups);
+	return PRIVATE_ROOT_SUITE(
+		argc, argv, "holder", members_share_the_sandbox, a_leader_is_used_for_several_members,
+		a_changed_leader_is_not_used_again, a_killed_or_stopped_waiting_leader_does_not_affect_the_next_member,
+		a_member_ends_with_its_whole_tree_and_no_other_member, the_tree_of_a_killed_leader_ends,
+		a_member_without_runtime_and_guard_ends, a_plan_for_another_sandbox_is_rejected,
+		the_end_of_the_holder_ends_its_members, only_a_leader_of_the_holder_is_moved_to_cgroups);
 }

@@ -1,8 +1,9 @@
-/* Whose a command is: never root, the user's own, or an id of its own, and never with more than the peer has. */
+/* The identity of a command: never root, the user itself or an id of its own, and never with more access than the peer.
+ */
 
 #include "tests/unit/supervisor/spawner/private_root.h"
 
-START_TEST(never_root_and_known_by_name)
+START_TEST(a_command_is_not_root_and_its_id_has_a_name)
 {
 	if (!has_proc())
 		return;
@@ -19,8 +20,8 @@ START_TEST(never_root_and_known_by_name)
 }
 END_TEST
 
-/* Under a root daemon a user's command is the user's in every way. */
-START_TEST(other_users_are_themselves)
+/* Under a root daemon a user's command has the user's identity. */
+START_TEST(commands_of_other_users_have_their_identity)
 {
 	enum { UID = 65533 };
 	if (geteuid() != 0)
@@ -46,7 +47,7 @@ START_TEST(other_users_are_themselves)
 	ck_assert_msg(m.wait_status == 0 && strncmp(out, "65533\nGroups:\t \n", 16) == 0, "%s", out);
 	ck_assert(there(work, "made", &st) && st.st_uid == UID && st.st_gid == UID);
 	ck_assert(!there(work, ".env", NULL));
-	/* What the user could not make either needs no placeholder. */
+	/* A path that the user cannot create either needs no placeholder. */
 	mem_auto char *within = mem_printf("%s/.git/missing", work);
 	const struct plan_mount_spec locked[] = { SYSTEM_MOUNT,
 						  { .kind = PLAN_MOUNT_WRITE, .path = work },
@@ -64,9 +65,8 @@ START_TEST(other_users_are_themselves)
 }
 END_TEST
 
-/* A runtime that was taken over can ask for anything, but not for more than the peer has: no layer, and the system
- * writable. */
-START_TEST(hostile_plans_give_no_more_than_the_peer_has)
+/* A compromised runtime requests no layer and a writable system; the command gets no more access than the peer. */
+START_TEST(hostile_plans_give_no_more_access_than_the_peer_has)
 {
 	enum { UID = 65533 };
 	if (geteuid() != 0)
@@ -104,7 +104,7 @@ START_TEST(hostile_plans_give_no_more_than_the_peer_has)
 END_TEST
 
 /* Another root peer's command runs in parallel as another id. */
-START_TEST(ids_of_their_own)
+START_TEST(concurrent_commands_of_root_have_different_ids)
 {
 	if (geteuid() != 0)
 		return;
@@ -126,7 +126,7 @@ START_TEST(ids_of_their_own)
 	ck_assert_str_ne(id[0], id[2]);
 	ck_assert_str_ne(id[1], id[2]);
 	for (int i = 0; i < 3; i++) {
-		run_tell(&runs[i], STATUS_KILL_TREE, 0);
+		run_send_status(&runs[i], STATUS_KILL_TREE, 0);
 		ck_assert_uint_eq(run_status(&runs[i]).kind, STATUS_EXITED);
 		run_release(&rig, &runs[i]);
 		run_close(&runs[i]);
@@ -134,10 +134,9 @@ START_TEST(ids_of_their_own)
 	rig_sync(&rig);
 	const struct plan_mount_spec again[] = { SYSTEM_MOUNT };
 	run_in("id -u", again, 1, "/");
-	if (!ahead)
+	if (!use_prebuilt)
 		ck_assert_int_eq(strncmp(out, id[0], 5), 0);
-	/* Each sandbox that waits complete has one already, so it may be another; but they are given out again and
-	 * again. */
+	/* Each prebuilt sandbox already has an id, so it may be another one; but ids are used again. */
 	for (int i = 0; i < 24; i++) {
 		run_in("id -u", again, 1, "/");
 		unsigned long from_first = (strtoul(out, NULL, 10) + IDMAP_COUNT - strtoul(id[0], NULL, 10)) %
@@ -149,6 +148,8 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "identity", never_root_and_known_by_name, other_users_are_themselves,
-				  hostile_plans_give_no_more_than_the_peer_has, ids_of_their_own);
+	return PRIVATE_ROOT_SUITE(argc, argv, "identity", a_command_is_not_root_and_its_id_has_a_name,
+				  commands_of_other_users_have_their_identity,
+				  hostile_plans_give_no_more_access_than_the_peer_has,
+				  concurrent_commands_of_root_have_different_ids);
 }

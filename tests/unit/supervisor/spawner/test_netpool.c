@@ -1,4 +1,5 @@
-/* Network namespaces that come back to the pool. Needs root; a kernel without IPv6 reports too little to reuse any. */
+/* Network namespaces that are returned to the pool. Requires root; a kernel without IPv6 reports too little to reuse
+ * any. */
 
 #include "supervisor/spawner/netpool.h"
 
@@ -47,7 +48,7 @@ static int socket_inside(const struct netpool *p, int ns, int type)
 
 static const struct sockaddr_in discard_port = { .sin_family = AF_INET, .sin_port = 0x0900 };
 
-START_TEST(an_unused_namespace_comes_back_for_its_owner_only)
+START_TEST(an_unused_namespace_is_reused_for_its_owner_only)
 {
 	struct netpool p;
 	if (has_pool(&p)) {
@@ -64,7 +65,7 @@ START_TEST(an_unused_namespace_comes_back_for_its_owner_only)
 }
 END_TEST
 
-START_TEST(a_namespace_with_a_socket_left_does_not_come_back)
+START_TEST(a_namespace_with_a_remaining_socket_is_not_reused)
 {
 	struct netpool p;
 	if (has_pool(&p)) {
@@ -78,7 +79,7 @@ START_TEST(a_namespace_with_a_socket_left_does_not_come_back)
 }
 END_TEST
 
-START_TEST(a_namespace_in_which_a_packet_was_sent_does_not_come_back)
+START_TEST(a_namespace_in_which_a_packet_was_sent_is_not_reused)
 {
 	struct netpool p;
 	if (has_pool(&p)) {
@@ -95,7 +96,7 @@ START_TEST(a_namespace_in_which_a_packet_was_sent_does_not_come_back)
 }
 END_TEST
 
-START_TEST(a_namespace_that_only_counted_an_unreachable_network_does_not_come_back)
+START_TEST(a_namespace_that_counted_an_unreachable_network_is_not_reused)
 {
 	struct netpool p;
 	if (has_pool(&p)) {
@@ -112,7 +113,7 @@ START_TEST(a_namespace_that_only_counted_an_unreachable_network_does_not_come_ba
 }
 END_TEST
 
-START_TEST(the_oldest_is_closed_when_too_many_come_back)
+START_TEST(the_oldest_is_closed_when_too_many_are_returned)
 {
 	struct netpool p;
 	int ns[NETPOOL_MAX + 1];
@@ -159,7 +160,7 @@ static void end_command(struct prebuilt_pool *pool, struct netpool *p, bool dead
 	}
 }
 
-START_TEST(a_namespace_does_not_come_back_while_its_init_lives)
+START_TEST(a_namespace_is_not_reused_while_its_init_lives)
 {
 	struct netpool p;
 	struct prebuilt_pool pool;
@@ -178,9 +179,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("netpool", an_unused_namespace_comes_back_for_its_owner_only,
-		     a_namespace_with_a_socket_left_does_not_come_back,
-		     a_namespace_in_which_a_packet_was_sent_does_not_come_back,
-		     a_namespace_that_only_counted_an_unreachable_network_does_not_come_back,
-		     the_oldest_is_closed_when_too_many_come_back, a_namespace_does_not_come_back_while_its_init_lives);
+	return SUITE("netpool", an_unused_namespace_is_reused_for_its_owner_only,
+		     a_namespace_with_a_remaining_socket_is_not_reused,
+		     a_namespace_in_which_a_packet_was_sent_is_not_reused,
+		     a_namespace_that_counted_an_unreachable_network_is_not_reused,
+		     the_oldest_is_closed_when_too_many_are_returned, a_namespace_is_not_reused_while_its_init_lives);
 }

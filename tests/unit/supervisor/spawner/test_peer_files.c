@@ -1,14 +1,14 @@
-/* Policy files, opened as the peer: whatever the runtime asks for, never more than the peer has, and never another
- * file. */
+/* Policy files are opened with the peer's identity: whatever the runtime requests, it never gets a file that the peer
+ * cannot read, or another file. */
 
 #include "supervisor/spawner/peer_files.h"
 #include "tests/unit/supervisor/spawner/private_root.h"
 
 enum { UID = 65533 };
 
-/* What was found first, with its text; index PEER_FILES_END: no answer at all. */
-static struct peer_files_reply look(enum peer_files_op what, const void *request, size_t len, int client,
-				    char text[256])
+/* The first reply with the text of its file; index PEER_FILES_END: no reply. */
+static struct peer_files_reply request_files(enum peer_files_op what, const void *request, size_t len, int client,
+					     char text[256])
 {
 	struct peer_files_reply first = { .index = PEER_FILES_END }, a;
 	int pair[2];
@@ -53,7 +53,7 @@ START_TEST(files_are_read_as_the_peer)
 	folder(work, ".bailiff");
 	mem_auto char *inner = mem_printf("%s/.bailiff", work);
 	put_mode(inner, "policy.json", "{}", 0644);
-	struct peer_files_reply a = look(PEER_FILES_WORKSPACE, work, strlen(work) + 1, rig.client[0], text);
+	struct peer_files_reply a = request_files(PEER_FILES_WORKSPACE, work, strlen(work) + 1, rig.client[0], text);
 	ck_assert_uint_eq(a.index, 0);
 	ck_assert_int_eq(a.error, 0);
 	ck_assert_uint_eq(a.nwatch, 3);
@@ -64,51 +64,53 @@ START_TEST(files_are_read_as_the_peer)
 	ck_assert_int_eq(chmod(place, 0755), 0);
 	ck_assert_int_eq(chmod(work, 0755), 0);
 	ck_assert_int_eq(chmod(inner, 0755), 0);
-	a = look(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
+	a = request_files(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
 	ck_assert_int_eq(a.error, 0);
 	put_mode(inner, "policy.json", "for root only", 0600);
-	a = look(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
+	a = request_files(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
 	ck_assert_int_eq(a.error, EACCES);
 	ck_assert_str_eq(text, "");
 	ck_assert_int_eq(chmod(work, 0700), 0);
-	a = look(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
+	a = request_files(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
 	ck_assert_int_ne(a.error, 0);
 	ck_assert_str_eq(text, "");
 }
 END_TEST
 
-/* The runtime names folders, and nothing else; and it cannot name a client. */
-START_TEST(no_other_file_and_for_no_stranger)
+/* The runtime names only directories, and it cannot substitute another socket for a client's. */
+START_TEST(other_files_and_other_sockets_are_rejected)
 {
 	static const char *const bad[] = { "relative", "/etc/shadow", "/proc/self/environ" };
 	static const struct peer_files_write replace = { .exists = 0 };
 	int stranger[2];
 	char text[256];
 	for (size_t i = 0; i < countof(bad); i++) {
-		struct peer_files_reply a = look(PEER_FILES_WORKSPACE, bad[i], strlen(bad[i]) + 1, rig.client[0], text);
+		struct peer_files_reply a = request_files(PEER_FILES_WORKSPACE, bad[i], strlen(bad[i]) + 1,
+							  rig.client[0], text);
 		ck_assert_msg(a.index == PEER_FILES_END || a.error != 0, "%s", bad[i]);
 		ck_assert_str_eq(text, "");
 	}
-	/* Not a client's: a pipe, and a datagram socket. */
+	/* Not a client's socket: a pipe, and a datagram socket. */
 	ck_assert_int_eq(pipe(stranger), 0);
-	ck_assert_uint_eq(look(PEER_FILES_USER, "", 0, stranger[0], text).index, PEER_FILES_END);
-	ck_assert_uint_eq(look(PEER_FILES_WRITE, &replace, sizeof replace, stranger[0], text).index, PEER_FILES_END);
+	ck_assert_uint_eq(request_files(PEER_FILES_USER, "", 0, stranger[0], text).index, PEER_FILES_END);
+	ck_assert_uint_eq(request_files(PEER_FILES_WRITE, &replace, sizeof replace, stranger[0], text).index,
+			  PEER_FILES_END);
 	close(stranger[0]);
 	close(stranger[1]);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM, 0, stranger), 0);
-	ck_assert_uint_eq(look(PEER_FILES_USER, "", 0, stranger[0], text).index, PEER_FILES_END);
+	ck_assert_uint_eq(request_files(PEER_FILES_USER, "", 0, stranger[0], text).index, PEER_FILES_END);
 	close(stranger[0]);
 	close(stranger[1]);
 	/* Too short, and too long. */
-	ck_assert_uint_eq(look(PEER_FILES_WRITE, "x", 1, rig.client[0], text).index, PEER_FILES_END);
+	ck_assert_uint_eq(request_files(PEER_FILES_WRITE, "x", 1, rig.client[0], text).index, PEER_FILES_END);
 	rig_sync(&rig);
 }
 END_TEST
 
-/* The last name of a list may come without its NUL: it ends with the request all the same. */
-START_TEST(a_list_without_its_end)
+/* The last name of a list may lack its NUL: it ends with the request. */
+START_TEST(a_list_without_its_terminator_is_not_read_beyond_its_end)
 {
-	enum { LONG = 127 }; /* with one more byte the memory that is read into would be full */
+	enum { LONG = 127 }; /* one more byte would fill the buffer */
 	char text[256], list[LONG + 1];
 	folder(work, ".bailiff");
 	mem_auto char *inner = mem_printf("%s/.bailiff", work);
@@ -117,7 +119,8 @@ START_TEST(a_list_without_its_end)
 	ck_assert_uint_lt(strlen(work), sizeof list);
 	memcpy(list + sizeof list - strlen(work), work, strlen(work)); /* "///…/tmp/x" */
 	for (size_t n = LONG; n <= sizeof list; n++) {
-		struct peer_files_reply a = look(PEER_FILES_WORKSPACE, list + sizeof list - n, n, rig.client[0], text);
+		struct peer_files_reply a = request_files(PEER_FILES_WORKSPACE, list + sizeof list - n, n,
+							  rig.client[0], text);
 		ck_assert_uint_eq(a.index, 0);
 		ck_assert_int_eq(a.error, 0);
 		ck_assert_str_eq(text, "{}");
@@ -128,7 +131,8 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	setenv("MALLOC_PERTURB_", "165", 1); /* in the spawner, memory that was not written is not zero by luck */
-	return PRIVATE_ROOT_SUITE(argc, argv, "look", files_are_read_as_the_peer, no_other_file_and_for_no_stranger,
-				  a_list_without_its_end);
+	setenv("MALLOC_PERTURB_", "165", 1); /* in the spawner, uninitialized memory is not zero */
+	return PRIVATE_ROOT_SUITE(argc, argv, "look", files_are_read_as_the_peer,
+				  other_files_and_other_sockets_are_rejected,
+				  a_list_without_its_terminator_is_not_read_beyond_its_end);
 }

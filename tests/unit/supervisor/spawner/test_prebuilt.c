@@ -1,4 +1,4 @@
-/* Sandboxes that are built ahead: when they come, when they go, and that each is used once. */
+/* Generic prebuilt sandboxes: when they are built and removed, and that each is used once. */
 
 #include "tests/unit/supervisor/rig.h"
 
@@ -23,7 +23,7 @@ static struct run_spec spec(const char *const *argv)
 				  .network = PLAN_NET_NONE };
 }
 
-/* Runs to the end; the init's pid. */
+/* Runs a script to its end; returns the init's pid. */
 static pid_t run_script(const char *script)
 {
 	struct run run;
@@ -65,17 +65,17 @@ static bool is_among(pid_t pid, const pid_t *list, size_t n)
 	return false;
 }
 
-static void await_gone(const pid_t *pids, size_t n)
+static void await_exited(const pid_t *pids, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		for (int ms = 0; kill(pids[i], 0) == 0; ms++) {
-			ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+			ck_assert_int_lt(ms, RIG_TIMEOUT_MS);
 			poll(NULL, 0, 1);
 		}
 	}
 }
 
-START_TEST(none_before_the_first_command)
+START_TEST(nothing_is_prebuilt_before_the_first_command)
 {
 	rig_sync(&rig);
 	poll(NULL, 0, 50);
@@ -83,25 +83,25 @@ START_TEST(none_before_the_first_command)
 }
 END_TEST
 
-START_TEST(each_is_used_once)
+START_TEST(each_prebuilt_sandbox_is_used_once)
 {
 	pid_t waiting[8], used[4];
 	run_script("true");
 	for (int i = 0; i < 4; i++) {
-		/* From the second time on there are those that are fitted to this plan, too. */
+		/* From the second time on there are dedicated ones for this plan, too. */
 		rig_await_prebuilt(&rig, i == 0 ? 2 : 4);
 		size_t n = rig_prebuilt(&rig, waiting, countof(waiting));
 		used[i] = run_script(
 			"test -z \"$(ls -A /tmp)\" && echo left >/tmp/left && echo left >/dev/shm/left && hostname");
-		ck_assert_msg(is_among(used[i], waiting, n), "%d was not built ahead", used[i]);
+		ck_assert_msg(is_among(used[i], waiting, n), "%d was not prebuilt", used[i]);
 		ck_assert(!is_among(used[i], used, (size_t)i));
 	}
 }
 END_TEST
 
-/* Whether the sandbox was built ahead or on demand. Only a privileged spawner can check that nothing happened in one.
+/* In prebuilt sandboxes and in others. Only a privileged spawner can check that a namespace was not used.
  */
-START_TEST(unused_network_namespaces_are_used_again)
+START_TEST(unused_network_namespaces_are_reused)
 {
 	char seen[16][64];
 	size_t again = 0;
@@ -118,16 +118,17 @@ START_TEST(unused_network_namespaces_are_used_again)
 }
 END_TEST
 
-START_TEST(one_stays_when_idle)
+START_TEST(one_prebuilt_sandbox_stays_when_idle)
 {
 	teardown();
-	setenv("RIG_IDLE", "1", 1); /* the usual time; the other tests need two, however slow the machine is */
+	setenv("RIG_IDLE", "1",
+	       1); /* the default time; the other tests need two sandboxes, however slow the machine is */
 	setup();
 	unsetenv("RIG_IDLE");
 	run_script("true");
 	rig_await_prebuilt(&rig, 2);
 	for (int ms = 0; rig_prebuilt(&rig, NULL, 0) != 1; ms += 50) {
-		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+		ck_assert_int_lt(ms, RIG_TIMEOUT_MS);
 		poll(NULL, 0, 50);
 	}
 	poll(NULL, 0, 100);
@@ -135,8 +136,8 @@ START_TEST(one_stays_when_idle)
 }
 END_TEST
 
-/* One that waits for a command of another shape is not what this one gets. */
-START_TEST(only_of_the_same_shape)
+/* A command does not get a sandbox that was built for another shape. */
+START_TEST(a_prebuilt_sandbox_is_used_only_for_its_shape)
 {
 	pid_t waiting[8];
 	run_script("true");
@@ -156,8 +157,8 @@ START_TEST(only_of_the_same_shape)
 }
 END_TEST
 
-/* They leave with the spawner, and those of its successor serve as well. */
-START_TEST(they_leave_with_the_spawner)
+/* The next spawner builds and uses its own. */
+START_TEST(prebuilt_sandboxes_end_with_the_spawner)
 {
 	pid_t waiting[2];
 	run_script("true");
@@ -165,26 +166,26 @@ START_TEST(they_leave_with_the_spawner)
 	rig_prebuilt(&rig, waiting, 2);
 	kill(rig_spawner_pid(&rig), SIGKILL);
 	rig_take_new_peer(&rig);
-	await_gone(waiting, 2);
+	await_exited(waiting, 2);
 	run_script("true");
 	rig_await_prebuilt(&rig, 2);
 	run_script("true");
 }
 END_TEST
 
-START_TEST(they_leave_with_the_guard)
+START_TEST(prebuilt_sandboxes_end_with_the_guard)
 {
 	pid_t waiting[2];
 	run_script("true");
 	rig_await_prebuilt(&rig, 2);
 	rig_prebuilt(&rig, waiting, 2);
 	rig_kill_guard(&rig);
-	await_gone(waiting, 2);
+	await_exited(waiting, 2);
 }
 END_TEST
 
-/* One that is dead when it is needed makes no difference. */
-START_TEST(a_dead_one_is_not_missed)
+/* A prebuilt sandbox that is dead when it is needed is replaced. */
+START_TEST(a_dead_prebuilt_sandbox_is_skipped)
 {
 	pid_t waiting[2];
 	run_script("true");
@@ -192,13 +193,13 @@ START_TEST(a_dead_one_is_not_missed)
 	rig_prebuilt(&rig, waiting, 2);
 	kill(waiting[0], SIGKILL);
 	kill(waiting[1], SIGKILL);
-	await_gone(waiting, 2);
+	await_exited(waiting, 2);
 	run_script("true");
 }
 END_TEST
 
-/* What the host mounts after they were built is there for the next command, and what it unmounts is not held. */
-START_TEST(they_know_the_hosts_mounts)
+/* The next command sees what the host mounted after they were built, and they do not keep what it unmounted. */
+START_TEST(prebuilt_sandboxes_follow_the_mounts_of_the_host)
 {
 	char place[] = "/var/lib/rig-mounts-XXXXXX", file[64];
 	pid_t waiting[2];
@@ -214,7 +215,7 @@ START_TEST(they_know_the_hosts_mounts)
 	ck_assert_int_ge(fd, 0);
 	mem_auto char *script = mem_printf("test -e %s", file);
 	ck_assert(!is_among(run_script(script), waiting, 2));
-	await_gone(waiting, 2);
+	await_exited(waiting, 2);
 	ck_assert_int_eq(umount2(place, MNT_DETACH), 0);
 	mem_auto char *gone = mem_printf("test ! -e %s", file);
 	run_script(gone);
@@ -240,13 +241,13 @@ static size_t count_leaves(void)
 static void await_leaves(size_t most)
 {
 	for (int ms = 0; count_leaves() > most; ms++) {
-		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+		ck_assert_int_lt(ms, RIG_TIMEOUT_MS);
 		poll(NULL, 0, 1);
 	}
 }
 
-/* Also of commands whose end the spawner that started them did not see. */
-START_TEST(their_cgroups_go)
+/* Also if the spawner that started a command died before its end. */
+START_TEST(cgroups_of_ended_commands_are_removed)
 {
 	struct run run;
 	struct run_spec s = spec(SH("sleep 1000"));
@@ -266,8 +267,8 @@ START_TEST(their_cgroups_go)
 }
 END_TEST
 
-/* Nothing else may ever end here: the new spawner must not wait for that. */
-START_TEST(their_cgroups_go_without_a_command)
+/* No other process may ever end here, so the new spawner must not wait for one. */
+START_TEST(cgroups_of_unused_sandboxes_are_removed)
 {
 	run_script("true");
 	rig_await_prebuilt(&rig, 2);
@@ -279,9 +280,11 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "prebuilt", "pool", setup, teardown, 300, none_before_the_first_command,
-			 each_is_used_once, unused_network_namespaces_are_used_again, one_stays_when_idle,
-			 only_of_the_same_shape, they_leave_with_the_spawner, they_leave_with_the_guard,
-			 a_dead_one_is_not_missed, they_know_the_hosts_mounts, their_cgroups_go,
-			 their_cgroups_go_without_a_command);
+	return RIG_SUITE(argc, argv, "prebuilt", "pool", setup, teardown, 300,
+			 nothing_is_prebuilt_before_the_first_command, each_prebuilt_sandbox_is_used_once,
+			 unused_network_namespaces_are_reused, one_prebuilt_sandbox_stays_when_idle,
+			 a_prebuilt_sandbox_is_used_only_for_its_shape, prebuilt_sandboxes_end_with_the_spawner,
+			 prebuilt_sandboxes_end_with_the_guard, a_dead_prebuilt_sandbox_is_skipped,
+			 prebuilt_sandboxes_follow_the_mounts_of_the_host, cgroups_of_ended_commands_are_removed,
+			 cgroups_of_unused_sandboxes_are_removed);
 }

@@ -1,8 +1,8 @@
-/* The tree that a command finds, and what else is its own: /tmp, /proc, /dev, the network. */
+/* The file tree of a command, and its private parts: /tmp, /proc, /dev, the network. */
 
 #include "tests/unit/supervisor/spawner/private_root.h"
 
-START_TEST(system_is_read_only)
+START_TEST(the_system_is_read_only)
 {
 	fails("echo x >/etc/hosts");
 	fails("echo x >/etc/new");
@@ -22,14 +22,14 @@ START_TEST(system_is_read_only)
 }
 END_TEST
 
-START_TEST(nothing_next_to_it)
+START_TEST(files_next_to_the_workspace_are_hidden)
 {
 	char script[300];
 	snprintf(script, sizeof script, "ls -A %s; cat %s/secret", place, other);
 	fails(script);
 	ck_assert_msg(strncmp(out, "work\n", 5) == 0, "%s", out);
 	ck_assert_ptr_null(strstr(out, "secret\n"));
-	if (geteuid() == 0) { /* a plain user's tree is below the private /var/tmp here */
+	if (geteuid() == 0) { /* the tree of a plain user is below the private /var/tmp */
 		snprintf(script, sizeof script, "touch %s/x", place);
 		fails(script);
 		snprintf(script, sizeof script, "mkdir %s", other);
@@ -39,7 +39,7 @@ START_TEST(nothing_next_to_it)
 }
 END_TEST
 
-START_TEST(private_tmp)
+START_TEST(tmp_directories_are_private)
 {
 	put("/tmp", "rig-private-tmp", "outside\n");
 	succeeds("test -z \"$(ls -A /tmp /var/tmp /dev/shm | grep -v -e : -e ^rig-root- | grep .)\" && echo x >/tmp/a "
@@ -61,7 +61,7 @@ START_TEST(private_tmp)
 }
 END_TEST
 
-START_TEST(tmp_is_limited)
+START_TEST(the_size_of_tmp_is_limited)
 {
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
 	struct run run;
@@ -83,7 +83,7 @@ START_TEST(tmp_is_limited)
 }
 END_TEST
 
-START_TEST(own_processes_and_masked_proc)
+START_TEST(only_own_processes_are_visible_and_proc_is_masked)
 {
 	if (!has_proc())
 		return;
@@ -107,7 +107,7 @@ START_TEST(own_processes_and_masked_proc)
 }
 END_TEST
 
-START_TEST(no_mounting)
+START_TEST(nothing_can_be_mounted)
 {
 	fails("mount -t tmpfs x /tmp");
 	fails("umount /tmp");
@@ -119,7 +119,7 @@ START_TEST(no_mounting)
 }
 END_TEST
 
-START_TEST(network_is_its_own)
+START_TEST(the_network_is_private)
 {
 	if (!has_proc())
 		return;
@@ -131,8 +131,8 @@ START_TEST(network_is_its_own)
 }
 END_TEST
 
-/* The socket listens inside, and is served from where we are. */
-START_TEST(the_way_out_is_handed_over)
+/* The socket listens inside the sandbox and is served from outside. */
+START_TEST(the_proxy_socket_is_handed_over)
 {
 	static const char script[] =
 		"exec 3<>/dev/tcp/127.0.0.1/61080 && echo hello >&3 && read -r answer <&3 && echo \"$answer\" && "
@@ -162,7 +162,7 @@ START_TEST(the_way_out_is_handed_over)
 }
 END_TEST
 
-START_TEST(empty_folders_and_trees_in_them)
+START_TEST(trees_can_be_mounted_in_empty_directories)
 {
 	folder(other, "bin");
 	put(other, "bin/tool", "tool\n");
@@ -188,7 +188,7 @@ START_TEST(empty_folders_and_trees_in_them)
 }
 END_TEST
 
-START_TEST(bad_plans_are_refused)
+START_TEST(invalid_plans_are_rejected)
 {
 	mem_auto char *absent = mem_printf("%s/absent", place), *fdpath = mem_printf("/proc/self/fd/0");
 	const struct plan_mount_spec bad[][2] = {
@@ -200,7 +200,7 @@ START_TEST(bad_plans_are_refused)
 		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = "/dev/shm" } },
 		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = absent } },
 	};
-	/* That first one is not even tried for root: the daemon's own folder would be in it. */
+	/* The first one is not tried as root: it would contain the daemon's own directory. */
 	for (size_t i = geteuid() == 0; i < countof(bad); i++) {
 		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"),
 								  .flags = PLAN_PRIVATE_ROOT,
@@ -223,7 +223,7 @@ START_TEST(bad_plans_are_refused)
 }
 END_TEST
 
-START_TEST(terminals_and_ipc)
+START_TEST(terminals_and_devices_are_private)
 {
 	if (!has_proc())
 		return;
@@ -241,8 +241,10 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "private_root", system_is_read_only, nothing_next_to_it, private_tmp,
-				  tmp_is_limited, own_processes_and_masked_proc, no_mounting, network_is_its_own,
-				  the_way_out_is_handed_over, empty_folders_and_trees_in_them, bad_plans_are_refused,
-				  terminals_and_ipc);
+	return PRIVATE_ROOT_SUITE(argc, argv, "private_root", the_system_is_read_only,
+				  files_next_to_the_workspace_are_hidden, tmp_directories_are_private,
+				  the_size_of_tmp_is_limited, only_own_processes_are_visible_and_proc_is_masked,
+				  nothing_can_be_mounted, the_network_is_private, the_proxy_socket_is_handed_over,
+				  trees_can_be_mounted_in_empty_directories, invalid_plans_are_rejected,
+				  terminals_and_devices_are_private);
 }

@@ -9,13 +9,13 @@ static void setup(void) { rig_start(&rig); }
 
 static void teardown(void) { rig_stop(&rig); }
 
-/* Runs to its end; its whole stdout. */
+/* Reads the whole stdout of a command and its last status, and releases it. */
 static struct status_msg finish(struct run *run, char *out, size_t cap)
 {
 	run_read(run, GUARD_SLOT_STDOUT, out, cap);
 	struct status_msg m = run_status(run);
 	ck_assert_uint_eq(m.kind, STATUS_EXITED);
-	run_release(&rig, run); /* the init may still be on its way out */
+	run_release(&rig, run); /* the init may not have exited yet */
 	run_close(run);
 	return m;
 }
@@ -27,7 +27,7 @@ static struct status_msg run_sh(const char *script, uint32_t flags, char *out, s
 	return finish(&run, out, cap);
 }
 
-/* Up to the failure. */
+/* Starts a command that fails, and returns the failure. */
 static struct status_msg run_failing(const struct run_spec *s)
 {
 	struct run run;
@@ -45,7 +45,7 @@ static struct status_msg run_failing(const struct run_spec *s)
 	return m;
 }
 
-START_TEST(echo_speaks)
+START_TEST(the_output_of_a_command_is_read)
 {
 	static const char *const argv[] = { "echo", "hello", "world", NULL };
 	char out[64];
@@ -60,8 +60,8 @@ START_TEST(echo_speaks)
 }
 END_TEST
 
-/* The master comes with READY, before the gate; what ends its output is the end of the sandbox. */
-START_TEST(a_terminal_comes_with_ready)
+/* The master is sent with READY, before the gate; its output ends with the sandbox. */
+START_TEST(a_terminal_is_sent_with_ready)
 {
 	char out[256];
 	struct run run;
@@ -87,7 +87,7 @@ START_TEST(a_terminal_comes_with_ready)
 }
 END_TEST
 
-START_TEST(wait_status_is_raw)
+START_TEST(the_wait_status_is_reported_unchanged)
 {
 	char out[64];
 	ck_assert_int_eq(WEXITSTATUS(run_sh("exit 37", 0, out, sizeof out).wait_status), 37);
@@ -114,8 +114,8 @@ START_TEST(failures_name_their_step)
 }
 END_TEST
 
-/* A root that stays root keeps its capabilities; everybody else's cgroup is seldom theirs to make. */
-START_TEST(required_layers_that_are_missing)
+/* Commands that stay root keep their capabilities; other users can rarely create cgroups. */
+START_TEST(missing_required_layers_fail_the_start)
 {
 	uint32_t layer = geteuid() == 0 ? PLAN_LAYER_CAPABILITIES : PLAN_LAYER_CGROUP;
 	struct run run;
@@ -143,7 +143,7 @@ static void start_quietly(struct run *run, const struct run_spec *s)
 }
 
 /* On a busy machine even a short command may take longer than the delay. */
-START_TEST(quiet_gate_leaves_exec_out_for_short_commands)
+START_TEST(a_quiet_gate_omits_the_exec_report_of_short_commands)
 {
 	struct run run;
 	char out[256];
@@ -169,8 +169,8 @@ START_TEST(quiet_gate_leaves_exec_out_for_short_commands)
 }
 END_TEST
 
-/* The init does all it has to under the filter and in the domain: it reaps, signals, kills, reads /proc and reports. */
-START_TEST(init_works_confined)
+/* Under the filter and in the domain the init can reap, signal, kill, read /proc and report. */
+START_TEST(the_init_works_confined)
 {
 	const uint32_t layers = PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP;
 	struct run run;
@@ -200,7 +200,7 @@ START_TEST(init_works_confined)
 				    .require = layers });
 	rig_readable(run.fd[GUARD_SLOT_STDOUT], "ready");
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], out, 2), 2);
-	run_tell(&run, STATUS_SIGNAL, SIGUSR1);
+	run_send_status(&run, STATUS_SIGNAL, SIGUSR1);
 	m = finish(&run, out, sizeof out);
 	ck_assert_str_eq(out, "caught\n");
 	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 5);
@@ -212,7 +212,7 @@ START_TEST(init_works_confined)
 
 	run_start(&rig, &run,
 		  &(struct run_spec){ .argv = SH("trap '' TERM; sleep 1000 & sleep 1000"), .require = layers });
-	run_tell(&run, STATUS_KILL_TREE, 0);
+	run_send_status(&run, STATUS_KILL_TREE, 0);
 	m = finish(&run, out, sizeof out);
 	ck_assert_uint_eq(m.cause, STATUS_CAUSE_KILLED);
 
@@ -223,13 +223,13 @@ START_TEST(init_works_confined)
 }
 END_TEST
 
-START_TEST(gate_that_closes_aborts)
+START_TEST(a_closed_gate_cancels_the_command)
 {
 	struct run run;
 	run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran") });
 	run_answer(&rig, &run);
 	ck_assert_uint_eq(run_status(&run).kind, STATUS_READY);
-	/* The guard holds a copy of the gate too: after the release nothing holds it open. */
+	/* The guard holds a copy of the gate, too: after the release it is closed. */
 	fd_close(&run.fd[GUARD_SLOT_GATE]);
 	ck_assert_uint_eq(run_release(&rig, &run), 1);
 	char out[64];
@@ -238,13 +238,13 @@ START_TEST(gate_that_closes_aborts)
 }
 END_TEST
 
-START_TEST(kill_at_the_gate)
+START_TEST(a_command_can_be_killed_at_the_gate)
 {
 	struct run run;
 	run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran") });
 	run_answer(&rig, &run);
 	ck_assert_uint_eq(run_status(&run).kind, STATUS_READY);
-	run_tell(&run, STATUS_KILL_TREE, 0);
+	run_send_status(&run, STATUS_KILL_TREE, 0);
 	struct status_msg m = run_status(&run);
 	ck_assert_uint_eq(m.kind, STATUS_FAILED);
 	ck_assert_uint_eq(m.step, STEP_GATE);
@@ -264,7 +264,7 @@ START_TEST(signals_reach_the_command)
 	char byte[6];
 	rig_readable(run.fd[GUARD_SLOT_STDOUT], "ready");
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], byte, 6), 6);
-	run_tell(&run, STATUS_SIGNAL, SIGUSR1);
+	run_send_status(&run, STATUS_SIGNAL, SIGUSR1);
 	struct status_msg m = finish(&run, out, sizeof out);
 	ck_assert_str_eq(out, "caught\n");
 	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 5);
@@ -282,7 +282,7 @@ START_TEST(no_tree_survives_a_kill)
 	char up[3];
 	rig_readable(run.fd[GUARD_SLOT_STDOUT], "up");
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], up, 3), 3);
-	run_tell(&run, STATUS_KILL_TREE, 0);
+	run_send_status(&run, STATUS_KILL_TREE, 0);
 	/* End of file on stdout: no process is left that could write. */
 	struct status_msg m = finish(&run, out, sizeof out);
 	ck_assert_uint_eq(m.cause, STATUS_CAUSE_KILLED);
@@ -291,7 +291,7 @@ START_TEST(no_tree_survives_a_kill)
 }
 END_TEST
 
-START_TEST(what_is_left_behind_is_killed)
+START_TEST(processes_left_behind_are_killed)
 {
 	char out[64];
 	struct status_msg m = run_sh("sleep 1000 & sleep 1000 & echo done; exit 3", 0, out, sizeof out);
@@ -301,7 +301,7 @@ START_TEST(what_is_left_behind_is_killed)
 }
 END_TEST
 
-START_TEST(or_kept_when_asked)
+START_TEST(processes_left_behind_are_kept_on_request)
 {
 	char out[64];
 	struct run run;
@@ -317,16 +317,16 @@ START_TEST(or_kept_when_asked)
 }
 END_TEST
 
-START_TEST(descriptors_and_environment_are_declared_ones)
+START_TEST(a_command_has_only_declared_descriptors_and_variables)
 {
 	char out[4096];
 	run_sh("ls /proc/self/fd | tr '\\n' ' '; env | sort | grep -v -e ^_= -e ^PWD= -e ^SHLVL= -e ^OLDPWD=", 0, out,
 	       sizeof out);
-	ck_assert_str_eq(out, "0 1 2 3 PATH=/usr/bin:/bin\nRIG=1\n"); /* 3 is ls's own */
+	ck_assert_str_eq(out, "0 1 2 3 PATH=/usr/bin:/bin\nRIG=1\n"); /* 3 belongs to ls */
 }
 END_TEST
 
-START_TEST(identity_and_hygiene)
+START_TEST(a_command_has_clean_process_attributes)
 {
 	char out[4096], expected[64];
 	run_sh("echo $(id -u) $$; umask; ulimit -n; grep -c . /proc/self/cgroup >/dev/null; sed -n "
@@ -350,7 +350,7 @@ START_TEST(outputs_can_be_opened_again)
 }
 END_TEST
 
-START_TEST(stderr_merged)
+START_TEST(stderr_can_be_merged_into_stdout)
 {
 	char out[64];
 	run_sh("echo a; echo b >&2; echo c", PLAN_STDERR_MERGE, out, sizeof out);
@@ -373,7 +373,7 @@ START_TEST(stdin_ends_when_all_copies_are_closed)
 }
 END_TEST
 
-START_TEST(cpu_limit_of_the_tree)
+START_TEST(the_cpu_limit_applies_to_the_tree)
 {
 	struct run run;
 	char out[64];
@@ -385,7 +385,7 @@ START_TEST(cpu_limit_of_the_tree)
 }
 END_TEST
 
-START_TEST(limits_are_set)
+START_TEST(resource_limits_are_set)
 {
 	struct run run;
 	char out[64];
@@ -395,7 +395,7 @@ START_TEST(limits_are_set)
 }
 END_TEST
 
-START_TEST(script_without_interpreter_line)
+START_TEST(a_script_without_interpreter_line_runs_in_sh)
 {
 	char path[] = "/tmp/rig-script-XXXXXX", out[64];
 	int fd = mkstemp(path);
@@ -414,8 +414,8 @@ START_TEST(script_without_interpreter_line)
 }
 END_TEST
 
-/* Whatever is wrong with a message of the runtime's, the spawner leaves and a new one comes. */
-START_TEST(unexpected_messages_are_fatal)
+/* The spawner exits on any invalid message of the runtime, and a new one is started. */
+START_TEST(invalid_messages_end_the_spawner)
 {
 	struct spawn_msg bad[] = {
 		{ .kind = 99 },
@@ -437,7 +437,7 @@ START_TEST(unexpected_messages_are_fatal)
 }
 END_TEST
 
-/* A connection to a service that is not bailiff's: its peer may be any user. */
+/* A connection to another service: its peer may be any user. */
 static int foreign_client(void)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -449,11 +449,11 @@ static int foreign_client(void)
 	int s = accept4(l, NULL, NULL, SOCK_CLOEXEC);
 	ck_assert_int_ge(s, 0);
 	close(l);
-	return s; /* c stays open: there is a peer */
+	return s; /* c stays open, so that there is a peer */
 }
 
-/* Descriptors of the wrong kind are rejected, and above all never passed on. */
-START_TEST(wrong_descriptors_are_refused)
+/* Above all they are never passed on. */
+START_TEST(descriptors_of_the_wrong_kind_are_rejected)
 {
 	char path[] = "/tmp/rig-file-XXXXXX";
 	int file = mkstemp(path), gate[2], status[2], null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -483,8 +483,8 @@ START_TEST(wrong_descriptors_are_refused)
 }
 END_TEST
 
-/* One script at the same time many times over: exact outputs, and nothing is mixed up. */
-START_TEST(many_at_once)
+/* Each command gets its own output and status. */
+START_TEST(many_commands_run_in_parallel)
 {
 	enum { N = 100 };
 	static struct run runs[N];
@@ -511,13 +511,15 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "spawner", "runs", setup, teardown, 300, echo_speaks, a_terminal_comes_with_ready,
-			 wait_status_is_raw, failures_name_their_step, required_layers_that_are_missing,
-			 quiet_gate_leaves_exec_out_for_short_commands, init_works_confined, gate_that_closes_aborts,
-			 kill_at_the_gate, signals_reach_the_command, no_tree_survives_a_kill,
-			 what_is_left_behind_is_killed, or_kept_when_asked,
-			 descriptors_and_environment_are_declared_ones, identity_and_hygiene,
-			 outputs_can_be_opened_again, stderr_merged, stdin_ends_when_all_copies_are_closed,
-			 cpu_limit_of_the_tree, limits_are_set, script_without_interpreter_line,
-			 unexpected_messages_are_fatal, wrong_descriptors_are_refused, many_at_once);
+	return RIG_SUITE(
+		argc, argv, "spawner", "runs", setup, teardown, 300, the_output_of_a_command_is_read,
+		a_terminal_is_sent_with_ready, the_wait_status_is_reported_unchanged, failures_name_their_step,
+		missing_required_layers_fail_the_start, a_quiet_gate_omits_the_exec_report_of_short_commands,
+		the_init_works_confined, a_closed_gate_cancels_the_command, a_command_can_be_killed_at_the_gate,
+		signals_reach_the_command, no_tree_survives_a_kill, processes_left_behind_are_killed,
+		processes_left_behind_are_kept_on_request, a_command_has_only_declared_descriptors_and_variables,
+		a_command_has_clean_process_attributes, outputs_can_be_opened_again, stderr_can_be_merged_into_stdout,
+		stdin_ends_when_all_copies_are_closed, the_cpu_limit_applies_to_the_tree, resource_limits_are_set,
+		a_script_without_interpreter_line_runs_in_sh, invalid_messages_end_the_spawner,
+		descriptors_of_the_wrong_kind_are_rejected, many_commands_run_in_parallel);
 }

@@ -1,8 +1,8 @@
-/* What a command may change, and what it finds protected or hidden in there. */
+/* Write roots: what a command can change in them, and what is protected or hidden. */
 
 #include "tests/unit/supervisor/spawner/private_root.h"
 
-START_TEST(write_root_belongs_to_the_peer)
+START_TEST(files_in_a_write_root_belong_to_the_peer)
 {
 	struct stat st;
 	succeeds("echo more >>file && echo new >made && mkdir folder && echo x >folder/y && mv folder moved && rm "
@@ -17,7 +17,7 @@ START_TEST(write_root_belongs_to_the_peer)
 	fails("mknod dev c 1 3");
 	fails("ln /etc/passwd passwd");
 	fails("ln -s /etc/hosts x; echo y >x");
-	if (geteuid() == 0) { /* it would be root's */
+	if (geteuid() == 0) { /* it would belong to root */
 		fails("cp /bin/true s && chmod 4755 s && test -u s");
 		fails("chmod 2755 . && test -g .");
 		ck_assert(there(work, "s", &st) && !(st.st_mode & (S_ISUID | S_ISGID)));
@@ -25,7 +25,7 @@ START_TEST(write_root_belongs_to_the_peer)
 }
 END_TEST
 
-START_TEST(protected_paths_hold)
+START_TEST(protected_paths_cannot_be_changed)
 {
 	fails("echo x >.git/hooks/pre-commit");
 	fails("echo x >file2; mv file2 .git/hooks/pre-commit");
@@ -43,7 +43,7 @@ START_TEST(protected_paths_hold)
 }
 END_TEST
 
-START_TEST(hidden_files_and_folders)
+START_TEST(hidden_files_and_directories_are_not_visible)
 {
 	put(work, ".env", "token\n");
 	folder(work, "private");
@@ -77,7 +77,7 @@ static const char missing_script[] = "echo x >.env; mkdir .env; ln -s x .env; mv
 				     "! mv .git/alone .git/a && ! rmdir .git/alone && ! echo x >.git/alone/x && mkdir "
 				     "no no/x && echo x >no/x/y && rm -r no";
 
-START_TEST(missing_hidden_paths_leave_nothing)
+START_TEST(missing_hidden_paths_leave_no_placeholder)
 {
 	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a/b", work),
 		      *deep2 = mem_printf("%s/sub/c", work);
@@ -95,11 +95,11 @@ START_TEST(missing_hidden_paths_leave_nothing)
 	};
 	struct status_msg m = run_in(missing_script, mounts, countof(mounts), work);
 	ck_assert_msg(m.wait_status == 0, "%s", out);
-	/* Gone before the end is reported. */
+	/* Removed before the end is reported. */
 	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "maybe", NULL) &&
 		  !there(work, ".git/alone", NULL));
 
-	/* And soon after a kill. */
+	/* And shortly after a kill. */
 	struct run run;
 	run_start(&rig, &run,
 		  &(struct run_spec){ .argv = SH("echo up; sleep 1000"),
@@ -115,7 +115,7 @@ START_TEST(missing_hidden_paths_leave_nothing)
 	kill(rig_spawner_pid(&rig), SIGKILL);
 	rig_take_new_peer(&rig);
 	fd_pidfd_signal(run.fd[GUARD_SLOT_PIDFD], SIGKILL);
-	for (int i = 0; i < RIG_PATIENCE_MS && (there(work, ".env", NULL) || there(work, "sub", NULL)); i++)
+	for (int i = 0; i < RIG_TIMEOUT_MS && (there(work, ".env", NULL) || there(work, "sub", NULL)); i++)
 		poll(NULL, 0, 1);
 	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL));
 	run_release(&rig, &run);
@@ -124,7 +124,7 @@ START_TEST(missing_hidden_paths_leave_nothing)
 END_TEST
 
 /* A file that another program created there meanwhile is not removed. */
-START_TEST(placeholders_that_were_replaced_stay)
+START_TEST(files_that_replaced_placeholders_are_kept)
 {
 	mem_auto char *env = mem_printf("%s/.env", work), *aside = mem_printf("%s/aside", other);
 	const struct plan_mount_spec mounts[] = {
@@ -145,7 +145,7 @@ START_TEST(placeholders_that_were_replaced_stay)
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], up, 3), 3);
 	ck_assert_int_eq(rename(env, aside), 0);
 	put(work, ".env", "mine\n");
-	run_tell(&run, STATUS_KILL_TREE, 0);
+	run_send_status(&run, STATUS_KILL_TREE, 0);
 	ck_assert_uint_eq(run_status(&run).kind, STATUS_EXITED);
 	ck_assert(there(work, ".env", NULL));
 	run_release(&rig, &run);
@@ -153,7 +153,7 @@ START_TEST(placeholders_that_were_replaced_stay)
 }
 END_TEST
 
-/* Starts a command that says "up", and waits for that. */
+/* Starts a command that prints "up", and waits for that. */
 static void start_up(struct run *run, const char *script, const struct plan_mount_spec *mounts, size_t n)
 {
 	char up[3];
@@ -168,7 +168,7 @@ static void start_up(struct run *run, const char *script, const struct plan_moun
 	ck_assert_int_eq(read(run->fd[GUARD_SLOT_STDOUT], up, 3), 3);
 }
 
-/* The first to leave does not take away what the other needs; what was left over by a crash goes too. */
+/* A command that ends does not remove placeholders that another one needs; those left by a crash are removed, too. */
 START_TEST(placeholders_are_shared)
 {
 	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a", work),
@@ -188,7 +188,7 @@ START_TEST(placeholders_are_shared)
 		 "echo up; read x; (echo x >.env; mkdir .env; mkdir sub/a; mv sub s; rm -rf .env sub left) "
 		 "2>/dev/null; ls -A",
 		 mounts, countof(mounts));
-	run_tell(&a, STATUS_KILL_TREE, 0);
+	run_send_status(&a, STATUS_KILL_TREE, 0);
 	ck_assert_uint_eq(run_status(&a).kind, STATUS_EXITED);
 	ck_assert(there(work, ".env", NULL) && there(work, "sub", NULL) && there(work, "left", NULL));
 	ck_assert_int_eq(write(b.fd[GUARD_SLOT_STDIN], "\n", 1), 1);
@@ -205,7 +205,7 @@ START_TEST(placeholders_are_shared)
 END_TEST
 
 /* A mount in a write root cannot be replaced by moving its parents away. */
-START_TEST(mounts_in_a_write_root)
+START_TEST(mounts_in_a_write_root_stay_in_place)
 {
 	folder(work, "a");
 	folder(work, "a/b");
@@ -226,8 +226,8 @@ START_TEST(mounts_in_a_write_root)
 }
 END_TEST
 
-/* One that is a file is written to, whatever would be protected if it were a folder. */
-START_TEST(a_file_as_a_write_root)
+/* A write root that is a file can be written, even if paths below it are listed as protected. */
+START_TEST(a_file_can_be_a_write_root)
 {
 	mem_auto char *file = mem_printf("%s/secret", other), *in_it = mem_printf("%s/secret/.git/hooks", other);
 	const struct plan_mount_spec mounts[] = {
@@ -243,8 +243,8 @@ START_TEST(a_file_as_a_write_root)
 }
 END_TEST
 
-/* Links inside a bound tree are never followed to where something is mounted. */
-START_TEST(links_in_a_write_root)
+/* Links inside a bound tree are never followed to a mount target. */
+START_TEST(links_in_a_write_root_are_not_followed)
 {
 	mem_auto char *link = mem_printf("%s/link", work), *in_link = mem_printf("%s/link/x", work);
 	ck_assert_int_eq(symlink("/etc", link), 0);
@@ -271,7 +271,7 @@ START_TEST(links_in_a_write_root)
 		ck_assert_msg(m.error == ELOOP, "%zu: %s", i, strerror(m.error));
 	}
 	ck_assert(access("/etc/x", F_OK) < 0);
-	/* One that is protected itself stays. */
+	/* A link that is itself protected is kept. */
 	const struct plan_mount_spec mounts[] = {
 		SYSTEM_MOUNT,
 		{ .kind = PLAN_MOUNT_WRITE, .path = work },
@@ -287,8 +287,9 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "write_root", write_root_belongs_to_the_peer, protected_paths_hold,
-				  hidden_files_and_folders, missing_hidden_paths_leave_nothing,
-				  placeholders_that_were_replaced_stay, placeholders_are_shared, mounts_in_a_write_root,
-				  a_file_as_a_write_root, links_in_a_write_root);
+	return PRIVATE_ROOT_SUITE(argc, argv, "write_root", files_in_a_write_root_belong_to_the_peer,
+				  protected_paths_cannot_be_changed, hidden_files_and_directories_are_not_visible,
+				  missing_hidden_paths_leave_no_placeholder, files_that_replaced_placeholders_are_kept,
+				  placeholders_are_shared, mounts_in_a_write_root_stay_in_place,
+				  a_file_can_be_a_write_root, links_in_a_write_root_are_not_followed);
 }

@@ -40,7 +40,7 @@ START_TEST(stars_stop_at_slashes_and_two_stars_do_not)
 }
 END_TEST
 
-START_TEST(many_double_stars_end)
+START_TEST(matching_many_double_stars_is_bounded)
 {
 	char path[512] = "";
 
@@ -76,6 +76,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("file_tree", stars_stop_at_slashes_and_two_stars_do_not, many_double_stars_end,
+	return SUITE("file_tree", stars_stop_at_slashes_and_two_stars_do_not, matching_many_double_stars_is_bounded,
 		     braces_are_alternatives);
 }

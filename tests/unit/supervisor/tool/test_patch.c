@@ -1,4 +1,4 @@
-/* Patches: both formats, where hunks go, and what does not apply. */
+/* Patches: both formats, the position of hunks, and hunks that do not apply. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -44,13 +44,13 @@ START_TEST(an_envelope_updates_adds_and_deletes)
 }
 END_TEST
 
-START_TEST(hunks_go_where_their_lines_stand)
+START_TEST(hunks_apply_where_their_lines_are)
 {
 	ck_assert_str_eq(applied(UPDATE("@@\n b\n-c\n+C\n"), "a\nb\nc\nd\n"), "a\nb\nC\nd\n");
 	ck_assert_str_eq(applied(UPDATE("@@\n-x\n+1\n@@\n-x\n+2\n"), "x\nx\nx\n"), "1\n2\nx\n");
 	ck_assert_str_eq(applied(UPDATE("@@ g:\n-x\n+1\n"), "f:\nx\ng:\nx\n"), "f:\nx\ng:\n1\n");
 	ck_assert_str_eq(applied(UPDATE("@@\n-x\n+1\n*** End of File\n"), "x\ny\nx\n"), "x\ny\n1\n");
-	/* Spaces at the ends of lines do not count, and stay as they are. */
+	/* Trailing spaces are ignored, and kept. */
 	ck_assert_str_eq(applied(UPDATE("@@\n a\n-b\n+c\n"), "a  \nb\t\n"), "a  \nc\n");
 	/* Additions alone: after the header, or at the end. */
 	ck_assert_str_eq(applied(UPDATE("@@ a\n+new\n"), "a\nb\n"), "a\nnew\nb\n");
@@ -71,11 +71,11 @@ START_TEST(carriage_returns_are_kept)
 	ck_assert_str_eq(
 		applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n\\ No newline at end of file\n", "a\r\nb\r\n"),
 		"a\r\nB");
-	/* A text of both sorts of lines, a patch that has some itself, and one that says nothing of the text. */
+	/* A text with both line endings, a patch that has some itself, and one without context. */
 	ck_assert_str_eq(applied(UPDATE("@@\n-a\n+A\n"), "a\r\nb\n"), "A\nb\n");
 	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\r\n-b\r\n+a\n+b\n", "a\r\nb\r\n"), "a\nb\n");
 	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+new\n", "a\r\nb\r\n"), "a\r\nnew\nb\r\n");
-	/* Those of a patch whose every line has one are its own. */
+	/* If every line of a patch has one, they belong to the patch. */
 	ck_assert_str_eq(
 		applied("*** Begin Patch\r\n*** Update File: f\r\n@@\r\n-a\r\n+A\r\n*** End Patch\r\n", "a\nb\n"),
 		"A\nb\n");
@@ -87,7 +87,7 @@ START_TEST(carriage_returns_are_kept)
 }
 END_TEST
 
-START_TEST(what_does_not_apply_is_said)
+START_TEST(errors_name_the_hunk_or_line)
 {
 	ck_assert_ptr_nonnull(strstr(applied(UPDATE("@@\n-nope\n+x\n"), "a\n"), "hunk 1 of 'f' does not apply"));
 	ck_assert_ptr_nonnull(strstr(applied(UPDATE("@@ nope\n-a\n+x\n"), "a\n"), "line after @@"));
@@ -108,7 +108,7 @@ START_TEST(unified_diffs_apply)
 	ck_assert_str_eq(
 		applied("diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -2 +2 @@\n-b\n+B\n", "a\nb\n"),
 		"a\nB\n");
-	/* Lines were added before it: the nearest place counts. */
+	/* Lines were added before it: the nearest position is used. */
 	ck_assert_str_eq(applied("--- f\n+++ f\n@@ -1 +1 @@\n-b\n+B\n", "x\ny\nb\n"), "x\ny\nB\n");
 	ck_assert_str_eq(applied("--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n", ""),
 			 "a\nb");
@@ -117,8 +117,8 @@ START_TEST(unified_diffs_apply)
 }
 END_TEST
 
-/* What diff says, patch does: a few hundred random pairs of texts. */
-START_TEST(patch_is_the_inverse_of_diff)
+/* Checked with a few hundred random pairs of texts. */
+START_TEST(applying_a_diff_gives_the_new_text)
 {
 	unsigned seed = 7;
 
@@ -146,7 +146,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("patch", an_envelope_updates_adds_and_deletes, hunks_go_where_their_lines_stand,
-		     carriage_returns_are_kept, what_does_not_apply_is_said, unified_diffs_apply,
-		     patch_is_the_inverse_of_diff);
+	return SUITE("patch", an_envelope_updates_adds_and_deletes, hunks_apply_where_their_lines_are,
+		     carriage_returns_are_kept, errors_name_the_hunk_or_line, unified_diffs_apply,
+		     applying_a_diff_gives_the_new_text);
 }

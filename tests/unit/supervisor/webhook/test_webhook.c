@@ -22,10 +22,10 @@ static const char *variable(const char *name)
 
 static void add(void *ctx, const char *line) { buf_printf(ctx, "%s|", line); }
 
-START_TEST(values_have_the_variables_that_they_may)
+START_TEST(only_permitted_variables_are_expanded)
 {
 	static const struct {
-		const char *json, *lines; /* NULL = refused */
+		const char *json, *lines; /* NULL: rejected */
 	} rows[] = {
 		{ "{}", "" },
 		{ "{\"A\":\"b\",\"C\":\"d e\"}", "A: b|C: d e|" },
@@ -57,4 +57,4 @@ START_TEST(values_have_the_variables_that_they_may)
 }
 END_TEST
 
-int main(void) { return SUITE("webhook", values_have_the_variables_that_they_may); }
+int main(void) { return SUITE("webhook", only_permitted_variables_are_expanded); }
