@@ -10,7 +10,7 @@ from harness import until
 from hooks import NO_RM, VALIDATE, FORMAT, Hooked, decision_of, denied, entry, hooks_of, needs_jq, pre, run_turn, says, script, updates, valid
 
 
-def test_a_hook_that_blocks_rm():
+def test_jq_hook_blocks_rm_and_the_denial_names_its_line():
     needs_jq()
     with Hooked({"PreToolUse": [entry(script("no-rm.sh"), "Bash")]}, {"no-rm.sh": NO_RM}) as home, home.rpc() as rpc:
         os.makedirs(home.made("keep"))
@@ -41,7 +41,7 @@ def test_a_hook_that_blocks_rm():
         valid(home, rpc)
 
 
-def test_a_python_hook_that_blocks_with_exit_2():
+def test_python_hook_blocks_with_exit_code_2():
     with Hooked({"PreToolUse": [entry(script("validate.py"), "Bash")]}, {"validate.py": VALIDATE}) as home, home.rpc() as rpc:
         error = denied(rpc, home, "grep x file")
         assert "Use 'rg' (ripgrep)" in error.data["permissionDecision"]["decisionReason"], error.data
@@ -49,7 +49,7 @@ def test_a_python_hook_that_blocks_with_exit_2():
         valid(home, rpc)
 
 
-def test_what_a_hook_reads():
+def test_hook_input_has_the_fields_of_the_convention():
     with Hooked(pre("cat >seen.json; printenv | sort >seen.env", matcher="*")) as home, home.rpc() as rpc:
         started = rpc.call("start_process", commandLine="echo 'a b'", cwd=home.work, justification="to see", env={"TOKEN": "s3cr3t-value"},
                            limits={"wallMs": 50000})
@@ -69,7 +69,7 @@ def test_what_a_hook_reads():
         assert json.loads(home.text("seen.json"))["tool_input"]["command"] == "true " + "x" * 5000 + " " + "z" * 5000 + " end"
 
 
-def test_what_gateways_do_with_files_is_seen():
+def test_file_operations_of_gateways_reach_hooks_and_rules():
     tool = os.path.realpath(os.path.join(harness.BUILD, "bailiff-tool"))
     rules = {"deny": ["Read(/secret/**)", "Edit(/locked/**)"]}
     with Hooked(pre("cat >seen.json", matcher="Write"), permissions=rules) as home, home.rpc() as rpc:
@@ -90,14 +90,14 @@ def test_what_gateways_do_with_files_is_seen():
         assert "updatedInput" in str(error) and not os.path.exists(home.made("new")), error
 
 
-def test_secrets_reach_a_hook_that_asks_for_them():
+def test_secrets_reach_only_a_hook_that_requests_them():
     with Hooked(pre("printenv TOKEN >token; printenv OTHER >other; exit 0", env=["TOKEN"])) as home, home.rpc() as rpc:
         rpc.run(["true"], cwd=home.work, env={"TOKEN": "s3cr3t-value", "OTHER": "not asked for"})
         assert home.text("token") == "s3cr3t-value\n" and home.text("other") == "", (home.text("token"), home.text("other"))
         assert "s3cr3t-value" not in json.dumps(rpc.events())
 
 
-def test_a_yes_is_weaker_than_rules():
+def test_allow_of_a_hook_does_not_override_rules():
     rules = {"deny": ["Bash(rm:*)"], "ask": ["Bash(mv:*)"], "defaultMode": "untrusted"}
     with Hooked(pre(says(permissionDecision="allow", permissionDecisionReason="it is fine")), permissions=rules) as home, home.rpc() as rpc:
         started = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
@@ -114,14 +114,14 @@ def test_a_yes_is_weaker_than_rules():
         valid(home, rpc)
 
 
-def test_a_no_holds_in_every_mode():
+def test_deny_of_a_hook_applies_in_every_mode():
     for mode in ("default", "on_failure", "never", "plan", "auto", "on_request", "untrusted"):
         with Hooked(pre("echo not this >&2; exit 2"), permissions={"defaultMode": mode, "allow": ["Bash"]}) as home, home.rpc() as rpc:
             error = denied(rpc, home, "cat /dev/null")
             assert "not this" in error.data["permissionDecision"]["decisionReason"], (mode, error.data)
 
 
-def test_ask_waits_for_a_person_and_hooks_are_not_asked_twice():
+def test_ask_of_a_hook_waits_for_approval_and_hooks_run_once():
     with Hooked(pre("echo x >>count; " + says(permissionDecision="ask", permissionDecisionReason="are you sure?"))) as home, home.rpc() as rpc:
         started = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
         assert started["status"] == "waiting_permission" and "are you sure?" in started["permissionDecision"]["decisionReason"], started
@@ -136,7 +136,7 @@ def test_ask_waits_for_a_person_and_hooks_are_not_asked_twice():
         valid(home, rpc)
 
 
-def test_of_several_the_strongest_counts():
+def test_strictest_decision_of_several_hooks_wins():
     yes, ask, defer, no = (says(permissionDecision=d, permissionDecisionReason=d + " it") for d in ("allow", "ask", "defer", "deny"))
     for hooks, want in (((yes, ask), "ask"), ((ask, defer, yes), "defer"), ((defer, yes, no), "deny"), ((yes, "true"), "allow")):
         with Hooked(pre(*hooks)) as home, home.rpc() as rpc:
@@ -165,7 +165,7 @@ def test_updated_input_is_what_runs():
         valid(home, rpc)
 
 
-def test_updated_input_smuggles_nothing():
+def test_updated_input_is_checked_by_the_rules():
     rules = {"deny": ["Bash(rm:*)"], "ask": ["Bash(mv:*)"]}
     for line in ("rm keep", "true; 'r'm keep", "sh -c 'rm keep'"):
         with Hooked(pre(updates(line)), permissions=rules) as home, home.rpc() as rpc:
@@ -202,7 +202,7 @@ FAILURES = {
 }
 
 
-def test_a_hook_that_fails_refuses():
+def test_failing_hook_denies():
     for name, (command, category, words) in FAILURES.items():
         with Hooked(pre(command, timeout=0.3 if name == "too late" else 60)) as home, home.rpc() as rpc:
             error = denied(rpc, home, "touch made")
@@ -214,7 +214,7 @@ def test_a_hook_that_fails_refuses():
             valid(home, rpc)
 
 
-def test_a_hook_that_cannot_be_started_refuses():
+def test_hook_that_cannot_be_started_denies():
     with Hooked(pre("true", profile="no-such-profile")) as home, home.rpc() as rpc:
         assert "could not be started" in denied(rpc, home, "touch made").data["permissionDecision"]["decisionReason"]
         failed, = hooks_of(rpc, "hook.failed")
@@ -227,7 +227,7 @@ def test_a_hook_that_cannot_be_started_refuses():
         denied(rpc, home, "touch made")
 
 
-def test_a_hook_may_be_allowed_to_fail():
+def test_hook_can_be_configured_to_fail_open():
     with Hooked(pre("exit 1", onFailure="allow")) as home, home.rpc() as rpc:
         assert rpc.run(["touch", "made"], cwd=home.work)[1]["exitCode"] == 0
         failed, = hooks_of(rpc, "hook.failed")
@@ -238,14 +238,14 @@ def test_a_hook_may_be_allowed_to_fail():
         rpc.fails("submit_turn", input=[{"type": "text", "text": "hello"}], options={"cwd": home.work}, code=-32010)
 
 
-def test_arguments_without_a_shell():
+def test_hook_arguments_are_passed_without_a_shell():
     with Hooked({"PreToolUse": [{"hooks": [{"type": "command", "command": "/bin/touch", "args": ["${CLAUDE_PROJECT_DIR}/made; touch x"]}]}]}) as home:
         with home.rpc() as rpc:
             rpc.run(["true"], cwd=home.work)
             assert home.text("made; touch x") == "" and home.text("x") is None
 
 
-def test_matchers_and_conditions():
+def test_matchers_and_conditions_select_hooks():
     hooks = {"PreToolUse": [
         entry("echo bash >>log", "Bash"), entry("echo write >>log", "Write|Edit"), entry("echo regex >>log", "^(Ba|Wri).*"), entry("echo none >>log", "Bas"),
         entry("echo git >>log", "Bash", **{"if": "Bash(git *)"}), entry("echo all >>log", ""), entry("echo shell >>log", "shell")]}
@@ -262,7 +262,7 @@ def test_matchers_and_conditions():
         assert log() == ["all", "regex", "write"]
 
 
-def test_edits_and_searches_have_the_names_that_hooks_know():
+def test_edits_and_searches_have_the_conventions_tool_names():
     with Hooked(pre("cat >seen.json", matcher="Edit|Glob|Grep")) as home, home.rpc() as rpc:
         for tool, arguments, name, members in (
                 ("edit_file", {"path": "f", "oldText": "a", "newText": "b"}, "Edit", {"file_path": home.made("f"), "old_string": "a", "new_string": "b"}),
@@ -281,14 +281,14 @@ def test_edits_and_searches_have_the_names_that_hooks_know():
         assert home.text("g") == "c", "a hook changes an edit"
 
 
-def test_hooks_do_not_look_at_hooks():
+def test_hooks_do_not_run_for_hooks():
     with Hooked(pre("echo x >>log", matcher="*")) as home, home.rpc() as rpc:
         rpc.run(["true"], cwd=home.work)
         assert home.text("log") == "x\n" and len(hooks_of(rpc, "hook.started")) == 1
 
 
-def test_many_run_side_by_side():
-    # Each waits for all the others: one after the other they would never end.
+def test_hooks_run_in_parallel():
+    # Each hook waits for all the others: sequentially they would never end.
     meet = "touch here.{0}; for i in $(seq 0 19); do until [ -e here.$i ]; do sleep 0.01; done; done"
     with Hooked(pre(*[meet.format(i) for i in range(20)])) as home, home.rpc() as rpc:
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
@@ -296,7 +296,7 @@ def test_many_run_side_by_side():
         valid(home, rpc)
 
 
-def test_hooks_have_room_where_processes_have_none():
+def test_hooks_do_not_count_for_the_process_limit():
     hooks = [f"touch seen.{i}; sleep 0.2" for i in range(5)]
     with Hooked(pre(*hooks), config={"maxProcesses": 4}) as home, home.rpc() as rpc:
         sent = [rpc.send("start_process", command=["touch", f"made.{i}"], cwd=home.work) for i in range(4)]
@@ -306,7 +306,7 @@ def test_hooks_have_room_where_processes_have_none():
         assert len(hooks_of(rpc, "hook.completed")) == 20
 
 
-def test_many_starts_at_once():
+def test_parallel_starts_get_their_own_decisions():
     with Hooked(pre("case $(cat) in *odd*) exit 2;; esac")) as home, home.rpc() as rpc:
         sent = [rpc.send("start_process", commandLine=f"echo {'odd' if i % 2 else 'even'} >made.{i}", cwd=home.work) for i in range(40)]
         allowed = 0
@@ -321,7 +321,7 @@ def test_many_starts_at_once():
         valid(home, rpc)
 
 
-def test_a_hook_that_nobody_waits_for():
+def test_async_hook_does_not_delay_the_start():
     with Hooked(pre("echo '{\"async\": true}'; until [ -e go ]; do sleep 0.01; done; touch went")) as home, home.rpc() as rpc:
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
         assert not hooks_of(rpc, "hook.completed")
@@ -332,7 +332,7 @@ def test_a_hook_that_nobody_waits_for():
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
 
 
-def test_instead_of_a_person():
+def test_permission_request_hook_answers_instead_of_a_person():
     needs_jq()
 
     def request(command):
@@ -357,7 +357,7 @@ def test_instead_of_a_person():
         assert rpc.call("start_process", command=["touch", "made"], cwd=home.work)["status"] == "waiting_permission"
 
 
-def test_a_formatter_after_a_file_was_written():
+def test_formatter_hook_runs_before_the_next_part_of_the_turn():
     needs_jq()
     hooks = {"PostToolUse": [entry(script("format.sh"), "Edit|MultiEdit|Write")]}
     with Hooked(hooks, {"format.sh": FORMAT}) as home, home.rpc() as rpc:
@@ -374,7 +374,7 @@ def test_a_formatter_after_a_file_was_written():
         valid(home, rpc)
 
 
-def test_what_a_person_allowed_is_looked_at_afterwards_too():
+def test_post_hook_runs_after_an_approved_command():
     with Hooked({"PostToolUse": [entry("touch looked")]}, permissions={"ask": ["Bash(cat:*)"]}) as home, home.rpc() as rpc:
         asked = rpc.call("start_process", command=["cat", "/dev/null"], cwd=home.work)
         rpc.call("respond_action", actionId=asked["actionId"], decision="allow")
@@ -382,7 +382,7 @@ def test_what_a_person_allowed_is_looked_at_afterwards_too():
         until("it looked", lambda: home.text("looked") is not None)
 
 
-def test_what_hooks_say_afterwards_reaches_who_asked():
+def test_output_of_post_hooks_is_in_the_tool_result():
     answer = {"decision": "block", "reason": "the linter objects", "hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "line 3",
                                                                                          "updatedToolOutput": "(hidden)"}}
     with Hooked({"PostToolUse": [entry("echo '%s'" % json.dumps(answer), "Write")]}) as home, home.rpc() as rpc:
@@ -393,14 +393,14 @@ def test_what_hooks_say_afterwards_reaches_who_asked():
         valid(home, rpc)
 
 
-def test_a_command_cannot_change_the_hooks():
+def test_command_cannot_change_hook_scripts():
     with Hooked(pre(script("check.sh")), {"check.sh": "#!/bin/sh\ncase $(cat) in *forbidden*) exit 2;; esac\n"}) as home, home.rpc() as rpc:
         for line in ("echo exit 0 >.claude/hooks/check.sh", "rm .claude/hooks/check.sh", "mv .claude/hooks .claude/h", "mv .claude .c"):
             assert rpc.run(["sh", "-c", line], cwd=home.work)[1]["exitCode"] != 0, line
         denied(rpc, home, "echo forbidden")
 
 
-def test_what_hooks_learn_afterwards():
+def test_input_of_post_hooks_has_output_and_exit_code():
     hooks = {"PostToolUse": [entry("cat >good.json", "Bash")], "PostToolUseFailure": [entry("cat >bad.json", "Bash")]}
     with Hooked(hooks) as home, home.rpc() as rpc:
         started, _ = rpc.run(["sh", "-c", "echo out; echo err >&2"], cwd=home.work)
@@ -421,7 +421,7 @@ def test_what_hooks_learn_afterwards():
         valid(home, rpc)
 
 
-def test_afterwards_a_hook_may_stop_the_turn():
+def test_post_hook_can_stop_the_turn():
     hooks = {"PostToolUse": [entry("echo '{\"continue\": false, \"stopReason\": \"enough\"}'", "Bash")]}
     with Hooked(hooks) as home, home.rpc() as rpc:
         ended = run_turn(rpc, home, {"type": "command", "commandLine": "true"}, {"type": "command", "commandLine": "touch made"})
@@ -429,7 +429,7 @@ def test_afterwards_a_hook_may_stop_the_turn():
         valid(home, rpc)
 
 
-def test_the_runtime_dies_while_a_hook_looks():
+def test_start_fails_if_the_runtime_dies_during_a_hook():
     with Hooked(pre("touch looking; until [ -e go ]; do sleep 0.01; done")) as home:
         with home.rpc() as rpc:
             rpc.send("start_process", command=["touch", "made"], cwd=home.work)
@@ -450,7 +450,7 @@ def test_the_runtime_dies_while_a_hook_looks():
             valid(home, rpc)
 
 
-def test_everything_dies_while_hooks_look():
+def test_start_fails_if_the_daemon_is_killed_during_hooks():
     with Hooked(pre("touch one; sleep 1000", "touch two; sleep 1000")) as home:
         with home.rpc() as rpc:
             rpc.send("start_process", command=["touch", "made"], cwd=home.work)
@@ -466,7 +466,7 @@ def test_everything_dies_while_hooks_look():
             valid(home, rpc)
 
 
-def test_a_turn_goes_on_after_a_restart_and_asks_its_hooks_again():
+def test_turn_continues_after_a_restart_and_runs_its_hooks_again():
     with Hooked(pre("echo x >>looks; until [ -e go ]; do sleep 0.01; done")) as home:
         with home.rpc() as rpc:
             turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "echo x >>made"}], options={"cwd": home.work})
@@ -482,7 +482,7 @@ def test_a_turn_goes_on_after_a_restart_and_asks_its_hooks_again():
             valid(home, rpc)
 
 
-def test_an_orderly_stop_while_a_hook_looks():
+def test_start_is_terminated_by_an_orderly_stop_during_a_hook():
     with Hooked(pre("touch looking; until [ -e go ]; do sleep 0.01; done")) as home:
         with home.rpc() as rpc:
             rpc.send("start_process", command=["touch", "made"], cwd=home.work)
@@ -495,7 +495,7 @@ def test_an_orderly_stop_while_a_hook_looks():
             valid(home, rpc)
 
 
-def test_interrupted_while_hooks_look():
+def test_interrupt_during_a_hook_cancels_the_start():
     with Hooked(pre("touch looking; sleep 1000")) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "touch made"}], options={"cwd": home.work})
         until("the hook runs", lambda: home.text("looking") is not None)
@@ -524,7 +524,7 @@ def workspace_file(home, hooks, **more):
     return hashlib.sha256(text).hexdigest()
 
 
-def test_hooks_of_the_workspace_run_after_a_process_of_an_earlier_runtime():
+def test_workspace_hooks_run_after_a_process_of_an_earlier_runtime():
     with Hooked({}) as home, home.rpc() as rpc:
         workspace_file(home, {"PostToolUse": [entry("true", "Bash")]})
         process = rpc.start(["sh", "-c", "until test -e go; do sleep 0.05; done"], cwd=home.work)["processId"]
@@ -536,7 +536,7 @@ def test_hooks_of_the_workspace_run_after_a_process_of_an_earlier_runtime():
             until("the hook ran", lambda: hooks_of(again, "hook.completed", "post_tool_use"))
 
 
-def test_a_workspace_is_not_trusted_by_itself():
+def test_workspace_hooks_do_not_run_until_trusted():
     untrusted = {"permissions": {"defaultMode": "untrusted"}}
 
     def trust(*hashes, code=None):
@@ -566,7 +566,7 @@ def test_a_workspace_is_not_trusted_by_itself():
         failed = {e["payload"]["hookPoint"]: e["payload"] for e in hooks_of(rpc, "hook.failed")}
         assert {p["category"] for p in failed.values()} == {"untrusted"}, failed
         assert not failed["pre_tool_use"]["failedOpen"] and failed["stop"]["failedOpen"] and failed["post_tool_use"]["failedOpen"], failed
-        # In every other mode they run, as they always did.
+        # In every other mode the commands run.
         session = rpc.call("create_session")["sessionId"]
         rpc.call("set_permission_mode", sessionId=session, mode="default")
         assert rpc.run(["cat", "/dev/null"], cwd=home.work, sessionId=session)[1]["exitCode"] == 0
@@ -582,7 +582,7 @@ def test_a_workspace_is_not_trusted_by_itself():
         assert asked["status"] == "waiting_permission" and home.text("other") is None, asked
         for bad in ("x", hashed.upper(), 7):
             assert "trustedHooks" in trust(bad, code=-32602).message
-        # By what the workspace says of itself, too.
+        # A trust entry in the workspace's own file has no effect.
         home.policy({})
         rpc.call("reload_policy")
         workspace_file(home, pre("touch other"), permissions={"defaultMode": "untrusted"})
@@ -591,7 +591,7 @@ def test_a_workspace_is_not_trusted_by_itself():
         valid(home, rpc)
 
 
-def test_a_workspace_only_tightens():
+def test_workspace_hooks_can_only_tighten():
     trusted = []
 
     def write(home, hooks):
@@ -627,7 +627,7 @@ def test_a_workspace_only_tightens():
         valid(home, rpc)
 
 
-def test_lint_and_reload():
+def test_lint_and_reload_report_invalid_hooks():
     with Hooked(pre("exit 2")) as home, home.rpc() as rpc:
         denied(rpc, home, "true")
         for bad, words in (({"PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}, "prompt\" is unavailable"),
@@ -648,7 +648,7 @@ def test_lint_and_reload():
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
 
 
-def test_a_dry_run_says_which_hooks_would_look():
+def test_dry_run_lists_the_hooks_that_would_run():
     hooks = dict(pre("touch ran"), PermissionRequest=[entry("touch ran", "Write")])
     with Hooked(hooks) as home, home.rpc() as rpc:
         said = rpc.call("evaluate_permission", command=["true"], cwd=home.work)
@@ -660,7 +660,7 @@ def test_a_dry_run_says_which_hooks_would_look():
         assert b"PermissionRequest(Write) touch ran" in home.cli("policy", "show").out
 
 
-def test_a_tool_call_is_rewritten_and_judged():
+def test_rewritten_tool_call_is_checked_by_the_rules():
     needs_jq()
     change = """jq '{hookSpecificOutput: {hookEventName: "PreToolUse", updatedInput: (.tool_input | .content = "by the hook")}}'"""
     move = """jq '{hookSpecificOutput: {hookEventName: "PreToolUse", updatedInput: (.tool_input | .file_path = "secret/x")}}'"""

@@ -1,4 +1,4 @@
-"""Hooks that look at files, as people have them: the conventions' tools are about one file each, with an absolute path."""
+"""Existing hooks that check files: a tool of the conventions is about one file, with an absolute path."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def client_turn(rpc, home):
     return rpc.call("submit_turn", input=[{"type": "text", "text": "go"}], options={"cwd": home.work})
 
 
-def test_a_protector_sees_every_file():
+def test_protection_hook_sees_every_file_of_a_patch():
     with Hooked({"PreToolUse": [entry(script("protect.py"), MATCHER)]}, {"protect.py": PROTECT}) as home, home.rpc() as rpc:
         os.makedirs(home.made("migrations"))
         os.makedirs(home.made("src"))
@@ -65,7 +65,7 @@ def test_a_protector_sees_every_file():
         valid(home, rpc)
 
 
-def test_a_formatter_formats_every_file():
+def test_formatter_hook_runs_for_every_file():
     needs_jq()
     with Hooked({"PostToolUse": [entry(script("format.sh"), MATCHER)]}, {"format.sh": FORMAT}) as home, home.rpc() as rpc:
         turn = client_turn(rpc, home)
@@ -75,8 +75,8 @@ def test_a_formatter_formats_every_file():
         valid(home, rpc)
 
 
-def test_so_many_files_are_several_calls():
-    """Each hook runs for each file, and that is bounded: before, a hook that cannot check denies; afterwards a failure is reported."""
+def test_number_of_files_per_call_is_limited_for_hooks():
+    """Each hook runs for each file, up to a limit. Beyond it a hook before the call denies; one after the call reports a failure."""
     names = [f"f{i}" for i in range(65)]
     with Hooked({"PreToolUse": [entry("cat >/dev/null", MATCHER)]}) as home, home.rpc() as rpc:
         turn = client_turn(rpc, home)
@@ -92,7 +92,7 @@ def test_so_many_files_are_several_calls():
         valid(home, rpc)
 
 
-def test_a_path_that_no_hook_has_changed_stays_as_it_was_given():
+def test_unchanged_path_keeps_its_original_form():
     with Hooked({"PreToolUse": [entry(script("title.py"), "Write")]}, {"title.py": TITLE}) as home, home.rpc() as rpc:
         done = invoke(rpc, client_turn(rpc, home), "write_file", path="./made", content="some text")
         assert done["status"] == "completed" and home.text("made") == "Some Text", (done, home.text("made"))

@@ -1,4 +1,4 @@
-"""Hooks of type http: the input of command hooks is sent to an address, through the proxy of a sandbox, and the response is treated alike."""
+"""Hooks of type http: input and response are those of command hooks, sent to a URL through the proxy of a sandbox."""
 
 import contextlib
 import http.server
@@ -73,7 +73,7 @@ def decides(decision, reason="says the server"):
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": reason}}
 
 
-def test_a_server_decides():
+def test_response_of_the_server_decides():
     with server() as s, Hooked({"PreToolUse": [web(f"http://127.0.0.1:{s.port}/check?key=secret-in-the-query", "Bash")]}) as home, home.rpc() as rpc:
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0  # an empty response counts as no answer
         (path, headers, body), = s.seen
@@ -97,7 +97,7 @@ def test_a_server_decides():
         valid(home, rpc)
 
 
-def test_what_is_no_answer_refuses():
+def test_invalid_or_missing_response_denies():
     with server() as s, Hooked({"PreToolUse": [web(f"http://localhost:{s.port}/")]}) as home, home.rpc() as rpc:
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
         for status in (404, 500, 302):
@@ -125,7 +125,7 @@ def test_what_is_no_answer_refuses():
             valid(home, rpc)
 
 
-def test_headers_have_what_they_may():
+def test_headers_expand_only_allowed_variables():
     headers = {"Authorization": "Bearer $TOKEN", "X-More": "a ${TOKEN} b ${OTHER}$OTHER $ $9 ${ c", "X-Empty": "$OTHER", "X-Literal": "literal-secret"}
     with server() as s:
         with Hooked({"PreToolUse": [web(f"http://localhost:{s.port}/", headers=headers, allowedEnvVars=["TOKEN"])]}) as home, home.rpc() as rpc:
@@ -141,7 +141,7 @@ def test_headers_have_what_they_may():
             assert all("X-Evil" not in h for _, h, _ in s.seen)
 
 
-def test_other_points():
+def test_http_hooks_work_at_prompt_post_and_stop_points():
     with server() as s:
         url = f"http://localhost:{s.port}"
         hooks = {"UserPromptSubmit": [web(url + "/prompt")], "PostToolUse": [web(url + "/after", "Bash")], "Stop": [web(url + "/stop")]}
@@ -161,7 +161,7 @@ def test_other_points():
             valid(home, rpc)
 
 
-def test_an_encrypted_address_is_checked():
+def test_https_certificate_is_verified():
     with server() as s, Hooked({}) as home, home.rpc() as rpc:
         key, cert = os.path.join(home.dir, "key.pem"), os.path.join(home.dir, "cert.pem")
         try:
@@ -178,7 +178,7 @@ def test_an_encrypted_address_is_checked():
         assert not s.seen
 
 
-def test_files_that_cannot_be_meant():
+def test_invalid_http_hooks_are_reported_by_lint():
     rows = (({"url": "x"}, "url must begin"), ({"url": "http://"}, "url"), ({"url": "http://*.test/"}, "one host"), ({"url": "http://10.0.0.0/8"}, None),
             ({"url": "http://a:b@x/"}, "no user or password"), ({"url": "http://x/ y"}, "characters"), ({}, "url must be"), ({"url": 7}, "url must be"),
             ({"url": "http://x/", "headers": []}, "headers must be"), ({"url": "http://x/", "headers": {"a b": "c"}}, "not a valid header name"),

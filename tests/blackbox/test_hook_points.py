@@ -12,12 +12,12 @@ from mcp import text_of
 from mcp_clients import Raw
 
 
-def test_afterwards_the_same_is_looked_at_as_before():
-    """However long a command is, and wherever the matching part begins: its input is the same before and after, and selects the same hooks."""
-    def looking(when):
+def test_hooks_before_and_after_a_command_get_the_same_input():
+    """For commands of any length, with the match at any place: the input is the same before and after, and selects the same hooks."""
+    def hooks_writing(when):
         said = {"last": "Bash(true * needle)", "place": "Edit(/made/**)", "home": "Read(~/.profile)", "never": "Bash(true needle)"}
         return [entry(f"cat >{when}", "Bash")] + [entry(f"touch {when}.{name}", "Bash", **{"if": rule}) for name, rule in said.items()]
-    with Hooked({"PreToolUse": looking("before"), "PostToolUse": looking("after")}) as home, home.rpc() as rpc:
+    with Hooked({"PreToolUse": hooks_writing("before"), "PostToolUse": hooks_writing("after")}) as home, home.rpc() as rpc:
         def hits(*command):
             for name in os.listdir(home.work):
                 if name.split(".")[0] in ("before", "after"):
@@ -73,8 +73,8 @@ def test_hooks_check_what_an_agent_types_over_mcp():
         valid(home, rpc)
 
 
-def in_the_second_look(home, rpc, go):
-    """The start by `go` waits for the workspace's policy files, which the stopped spawner does not read; terminated then, it ends at once."""
+def terminate_during_policy_read(home, rpc, go):
+    """The start by `go` waits for the workspace's policy files, because the spawner is stopped; terminated then, it ends immediately."""
     os.makedirs(home.made(".bailiff"), exist_ok=True)
     spawner = home.kill_part("spawner", signal.SIGSTOP)
     try:
@@ -91,7 +91,7 @@ def in_the_second_look(home, rpc, go):
     assert not os.path.exists(home.made("made"))
 
 
-def test_what_has_ended_is_waited_for_no_longer():
+def test_waiting_for_an_ended_command_does_not_wait_for_its_hooks():
     """A hook after a command may have to wait for the workspace's policy files; a client that waits for the command does not."""
     with Hooked({"PostToolUse": [entry("cat >after", "Bash")]}) as home, home.rpc() as rpc:
         process = rpc.start(["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done"], cwd=home.work)["processId"]
@@ -110,7 +110,7 @@ def test_what_has_ended_is_waited_for_no_longer():
         until("the hook ran", lambda: hooks_of(rpc, "hook.completed", "post_tool_use"))
 
 
-def test_ended_between_the_hooks_answer_and_the_look_at_the_place():
+def test_termination_between_hook_and_policy_read_prevents_the_start():
     slow = "while [ ! -e go ]; do sleep 0.01; done; touch said"
     with Hooked(pre(slow, **{"if": "Bash(touch:*)"})) as home, home.rpc() as rpc, home.rpc() as other:
         def go():
@@ -120,7 +120,7 @@ def test_ended_between_the_hooks_answer_and_the_look_at_the_place():
         request = other.send("start_process", command=["touch", "made"], cwd=home.work)
         process = until("the hook looks", lambda: [e["processId"] for e in hooks_of(rpc, "hook.started")])[0]
         until("it runs", lambda: [p for p in rpc.call("list_processes")["processes"] if p["status"] == "running"])
-        in_the_second_look(home, rpc, go)
+        terminate_during_policy_read(home, rpc, go)
         try:
             other.reply(request)
             raise AssertionError("it was started")
@@ -129,14 +129,14 @@ def test_ended_between_the_hooks_answer_and_the_look_at_the_place():
         valid(home, rpc)
 
 
-def test_ended_between_a_persons_answer_and_the_look_at_the_place():
+def test_termination_between_approval_and_policy_read_prevents_the_start():
     with Hooked({}, permissions={"ask": ["Bash(touch:*)"]}) as home, home.rpc() as rpc:
         started = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
 
         def go():
             rpc.call("respond_action", actionId=started["actionId"], decision="allow")
             return started["processId"]
-        in_the_second_look(home, rpc, go)
+        terminate_during_policy_read(home, rpc, go)
         # And while the answer is being written.
         again = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
         answer, end = rpc.send_together(("respond_action", {"actionId": again["actionId"], "decision": "allow"}),
@@ -156,7 +156,7 @@ def two_parts(rpc, home):
 
 
 def waits_for_the_hook(rpc, home, turn):
-    """The turn is given a reason to continue, and does so only after the hook."""
+    """Gives the turn an occasion to continue, and checks that it does so only after the hook."""
     other = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "echo other"}])["turnId"]
     until("another turn ends", lambda: [e for e in rpc.events(turnId=other) if e["type"] == "turn.completed"])
     started = [e["type"] for e in rpc.events(turnId=turn)].count("tool.started")
@@ -167,7 +167,7 @@ def waits_for_the_hook(rpc, home, turn):
     valid(home, rpc)
 
 
-def test_the_next_part_waits_for_all_hooks_of_the_last_one():
+def test_next_part_waits_for_all_hooks_of_the_previous_one():
     with Hooked({"PostToolUse": [entry("cat >/dev/null", "Bash"), entry(GATED, "Bash", **{"if": "Bash(true)"})]}) as home, home.rpc() as rpc:
         turn = two_parts(rpc, home)
         until("one hook has answered and the other looks", lambda: home.text("looks") and hooks_of(rpc, "hook.completed"))

@@ -13,7 +13,7 @@ def of_turn(rpc, turn, kind):
     return [e for e in rpc.events() if e["type"] == kind and e.get("turnId") == turn["turnId"]]
 
 
-def test_a_guard_of_prompts():
+def test_prompt_hook_blocks_or_adds_context():
     with Hooked({"UserPromptSubmit": [entry(script("prompt.py"))]}, {"prompt.py": PROMPT}) as home, home.rpc() as rpc:
         def submit(text, **more):
             return rpc.call("submit_turn", input=[{"type": "text", "text": text}], options={"cwd": home.work}, **more)
@@ -41,14 +41,14 @@ def test_a_guard_of_prompts():
         valid(home, rpc)
 
 
-def test_a_blocked_prompt_is_remembered_by_its_key():
+def test_repeated_blocked_prompt_does_not_run_the_hook_again():
     with Hooked({"UserPromptSubmit": [entry("echo x >>looks; echo no >&2; exit 2")]}) as home, home.rpc() as rpc:
         for _ in range(2):
             error = rpc.fails("submit_turn", input=[{"type": "text", "text": "hello"}], options={"cwd": home.work}, idempotencyKey="k", code=-32010)
         assert home.text("looks") == "x\n" and error.data["reason"] == "no", (home.text("looks"), error.data)
 
 
-def test_a_prompt_is_interrupted_while_it_is_looked_at():
+def test_interrupt_during_a_prompt_hook_cancels_the_turn():
     with Hooked({"UserPromptSubmit": [entry("touch looking; until [ -e go ]; do sleep 0.01; done")]}) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         waiting = rpc.send("submit_turn", sessionId=session, turnId="turn-1", input=[{"type": "text", "text": "hello"}], options={"cwd": home.work})
@@ -67,7 +67,7 @@ def test_a_prompt_is_interrupted_while_it_is_looked_at():
         valid(home, rpc)
 
 
-def test_a_hook_that_keeps_the_work_going():
+def test_stop_hook_can_prevent_the_end_of_a_turn():
     needs_jq()
     with Hooked({"Stop": [entry(script("stop.sh"))]}, {"stop.sh": STOP}) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[{"type": "text", "text": "do it"}], options={"cwd": home.work})
@@ -88,7 +88,7 @@ def test_a_hook_that_keeps_the_work_going():
         valid(home, rpc)
 
 
-def test_at_the_beginning_of_a_session():
+def test_session_start_hook_adds_context():
     with Hooked({"SessionStart": [entry("echo 'remember this'", "startup"), entry("echo other", "resume")]}) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         completed, = hooks_of(rpc, "hook.completed", "session_start")
@@ -102,7 +102,7 @@ def test_at_the_beginning_of_a_session():
         valid(home, rpc)
 
 
-def test_tools_of_clients():
+def test_hooks_apply_to_tools_of_clients():
     needs_jq()
     guard = """jq -e '.tool_input.word == "secret"' >/dev/null && { echo "not that word" >&2; exit 2; }; exit 0"""
     change = """jq '{hookSpecificOutput: {hookEventName: "PreToolUse", updatedInput: (.tool_input | .word |= ascii_upcase)}}'"""
@@ -134,7 +134,7 @@ def test_tools_of_clients():
         valid(home, rpc)
 
 
-def test_after_a_model_has_answered():
+def test_post_sampling_hook_runs_after_a_model_response():
     with Hooked({"post_sampling": [entry("cat >sampled.json")]}) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[{"type": "text", "text": "hello"}], options={"cwd": home.work})
         where = {"threadId": turn["threadId"], "turnId": turn["turnId"], "modelRequestId": "req_1"}
@@ -146,7 +146,7 @@ def test_after_a_model_has_answered():
         valid(home, rpc)
 
 
-def test_the_runtime_dies_while_a_prompt_is_looked_at():
+def test_prompt_fails_if_the_runtime_dies_during_its_hook():
     with Hooked({"UserPromptSubmit": [entry("touch looking; until [ -e go ]; do sleep 0.01; done")]}) as home:
         with home.rpc() as rpc:
             session = rpc.call("create_session")["sessionId"]
@@ -162,7 +162,7 @@ def test_the_runtime_dies_while_a_prompt_is_looked_at():
             valid(home, rpc)
 
 
-def test_the_runtime_dies_while_a_stop_is_looked_at():
+def test_stop_hook_is_repeated_after_the_runtime_died():
     with Hooked({"Stop": [entry("echo x >>looks; until [ -e go ]; do sleep 0.01; done")]}) as home:
         with home.rpc() as rpc:
             turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "true"}], options={"cwd": home.work})
@@ -176,7 +176,7 @@ def test_the_runtime_dies_while_a_stop_is_looked_at():
             valid(home, rpc)
 
 
-def test_hooks_that_cannot_be_known_hold_up_what_they_could_have():
+def test_prompts_are_denied_if_the_workspace_hooks_cannot_be_read():
     with Hooked({"SessionStart": [entry("touch began")]}) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[{"type": "text", "text": "hello"}], options={"cwd": home.work})
         other = os.path.join(home.work, "other")
@@ -202,7 +202,7 @@ def test_hooks_that_cannot_be_known_hold_up_what_they_could_have():
         valid(home, rpc)
 
 
-def test_a_workspace_guards_prompts_from_the_first_on():
+def test_prompt_hook_of_a_workspace_applies_to_the_first_prompt():
     with Hooked({}) as home, home.rpc() as rpc:
         os.makedirs(home.made(".bailiff"))
         with open(home.made(".bailiff/policy.json"), "w") as f:

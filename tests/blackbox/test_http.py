@@ -46,7 +46,7 @@ def status_of(serve, data):
 
 # ---- authorisation ----
 
-def test_only_this_machine_can_be_listened_on():
+def test_only_loopback_addresses_can_be_listened_on():
     with Home() as home:
         for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:80"):
             done = home.cli("serve", "--listen", address, status=2)
@@ -57,7 +57,7 @@ def test_only_this_machine_can_be_listened_on():
             assert done.status == 2 and word in done.err, (options, done.status, done.err)
 
 
-def test_token_host_and_origin():
+def test_token_host_and_origin_are_checked():
     with Home() as home, Serve(home) as serve:
         good = {"Content-Type": "application/json", "Accept": BOTH}
         for path in ("/mcp", "/metrics", "/", "/nothing"):
@@ -79,7 +79,7 @@ def test_token_host_and_origin():
         assert serve.metric("bailiff_http_refused_total") >= 20
 
 
-def test_who_may_not_ask_need_not_send_a_body():
+def test_unauthorized_request_is_rejected_before_its_body():
     with Home() as home, Serve(home) as serve:
         half = "Content-Length: 1000000\r\nContent-Type: application/json\r\n\r\n{"
         assert status_of(serve, f"POST /mcp HTTP/1.1\r\nHost: localhost\r\n{half}".encode()) == 401
@@ -90,12 +90,12 @@ def test_who_may_not_ask_need_not_send_a_body():
                 wait_gone(sock, "and the connection closes")
         head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {serve.token}\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
         with serve.raw(head.encode()) as sock:
-            assert answers(sock, 1) == [100], "who may ask is asked for it"
+            assert answers(sock, 1) == [100], "an authorized client is asked for the body"
             sock.sendall(b"{}")
             assert answers(sock, 1) == [415]
 
 
-def test_a_body_without_a_token_is_short():
+def test_body_without_a_token_is_limited():
     """Bodies are kept in memory, and every user of this machine can connect."""
     with Home() as home, Serve(home) as serve:
         for path in ("POST /api/login", "GET /ui/", "GET /healthz", "POST /metrics"):
@@ -107,12 +107,12 @@ def test_a_body_without_a_token_is_short():
 
 # ---- pages ----
 
-def test_health_says_whether_the_daemon_answers():
+def test_healthz_reports_whether_the_daemon_answers():
     with Home() as home, Serve(home) as serve:
         status, _, body = serve.ask("GET", "/healthz", token=False)
         assert status == 200 and json.loads(body) == {"status": "ok"}, body
         home.stop()
-        until("it says that nobody answers", lambda: serve.ask("GET", "/healthz", token=False)[0] == 503)
+        until("the missing daemon is reported", lambda: serve.ask("GET", "/healthz", token=False)[0] == 503)
         assert serve.metric("bailiff_up") == 0
         home.start()
         until("it is well again", lambda: serve.ask("GET", "/healthz", token=False)[0] == 200)
@@ -132,8 +132,8 @@ def test_a_session_outlives_restarts_of_the_daemon():
             assert len(channels) == 5 and "resume" not in serve.said(), (channels, serve.said())
 
 
-def test_a_daemon_that_is_slow_holds_up_nobody_else():
-    """Opening a session with the daemon is a conversation, and so may take long: the others are served meanwhile."""
+def test_slow_daemon_delays_only_its_own_request():
+    """Opening a session takes several messages to the daemon and may be slow: other requests are served meanwhile."""
     with Home() as home, Serve(home) as serve:
         known = serve.initialize()
         assert text_of(serve.tool(known, "exec", command="echo here")[2]).startswith("here")
@@ -194,7 +194,7 @@ def test_metrics_are_prometheus_text():
 
 # ---- malformed requests ----
 
-def test_malformed_requests_are_refused():
+def test_malformed_requests_are_rejected():
     long = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 40000 + b"\r\n\r\n"
     many = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(200)) + b"\r\n"
     with Home() as home, Serve(home) as serve:
@@ -225,7 +225,7 @@ def test_malformed_requests_are_refused():
         assert serve.ask("GET", "/healthz")[0] == 200
 
 
-def test_bodies_that_are_no_messages():
+def test_bodies_that_are_not_messages_are_rejected():
     with Home() as home, Serve(home) as serve:
         session = serve.initialize()
         for body, status, code in ((b"{", 400, -32700), (b"", 400, -32700), (b"[]", 400, -32600), (b"17", 400, -32700), (b"\xff\xfe", 400, -32700),
@@ -246,7 +246,7 @@ def test_bodies_that_are_no_messages():
 
 # ---- hostile clients ----
 
-def test_slow_requests_do_not_hold_a_place():
+def test_slow_requests_do_not_occupy_a_connection_slot():
     with Home() as home, Serve(home, "--request-timeout", "300ms", "--max-connections", "20") as serve:
         slow = [serve.raw(b"POST /mcp HTTP/1.1\r\nHost: local") for _ in range(20)]
         assert serve.ask("GET", "/healthz")[0] == 200, "others are served meanwhile"
@@ -264,14 +264,14 @@ def test_slow_requests_do_not_hold_a_place():
             wait_gone(sock, "a slow body is cut off too")
 
 
-def test_who_shows_no_token_makes_room():
+def test_connections_without_token_are_evicted_first():
     with Home() as home, Serve(home, "--max-connections", "8") as serve:
         friend = serve.raw(f"GET /nothing HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {serve.token}\r\n\r\n".encode())
         assert answers(friend, 1) == [404]
         strangers = [serve.raw() for _ in range(30)]
-        until("strangers were put out", lambda: serve.metric("bailiff_http_connections_evicted_total") >= 20)
+        until("connections without a token are evicted", lambda: serve.metric("bailiff_http_connections_evicted_total") >= 20)
         friend.sendall(f"GET /nothing HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {serve.token}\r\n\r\n".encode())
-        assert answers(friend, 1) == [404], "who showed the token stayed"
+        assert answers(friend, 1) == [404], "the connection with the token stayed"
         for sock in (*strangers, friend):
             sock.close()
         # All slots are taken by responses in progress: the error says that.
@@ -292,7 +292,7 @@ def test_pipelined_requests_are_answered_in_order():
         with serve.raw(one * 50) as sock:
             assert answers(sock, 100) == [200, 404] * 50
         with serve.raw(one + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" + one) as sock:
-            assert answers(sock, 10) == [200, 404, 200], "nothing after the one that closes"
+            assert answers(sock, 10) == [200, 404, 200], "no response after the one that closes"
 
 
 def rss(pid):
@@ -300,7 +300,7 @@ def rss(pid):
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
 
 
-def test_a_client_that_never_reads_is_held_back():
+def test_client_that_never_reads_is_throttled():
     with Home() as home, Serve(home) as serve:
         request = f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {serve.token}\r\n\r\n".encode()
         deaf = [serve.raw() for _ in range(4)]
@@ -311,9 +311,9 @@ def test_a_client_that_never_reads_is_held_back():
                 while sent < 64 << 20:
                     sent += sock.send(request * 500)
             except socket.timeout:
-                pass    # it reads no further: that is what we want
+                pass    # the server stopped reading, as expected
             else:
-                raise AssertionError("64 MiB of requests were swallowed, with nobody reading the answers")
+                raise AssertionError("64 MiB of requests were accepted without reading the answers")
         assert rss(serve.process.pid) < 200 << 10, f"{rss(serve.process.pid)} KiB"
         assert serve.ask("GET", "/healthz")[0] == 200
         for sock in deaf:
@@ -321,7 +321,7 @@ def test_a_client_that_never_reads_is_held_back():
         until("they are gone", lambda: serve.metric("bailiff_http_connections") <= 1)
 
 
-def test_a_hundred_streams_at_once():
+def test_hundred_streams_are_served_in_parallel():
     with Home() as home, Serve(home) as serve:
         sessions = [serve.initialize() for _ in range(100)]
         streams = [serve.get(s) for s in sessions]
@@ -342,7 +342,7 @@ def test_a_hundred_streams_at_once():
 
 # ---- sessions ----
 
-def test_sessions_begin_and_end():
+def test_sessions_are_created_and_deleted():
     with Home() as home, Serve(home) as serve:
         session = serve.initialize()
         assert all("!" <= c <= "~" for c in session)
@@ -370,7 +370,7 @@ def test_a_session_without_connections_expires():
             without = serve.initialize()
             until("it expires", lambda: serve.metric("bailiff_mcp_sessions") == 1)
             assert serve.post(PING, without)[0] == 404
-            assert serve.post(PING, with_stream)[0] == 200, "one that is being read lives on"
+            assert serve.post(PING, with_stream)[0] == 200, "a session with a reader does not expire"
         until("so does the other, once nobody reads", lambda: serve.metric("bailiff_mcp_sessions") == 0)
 
 
@@ -381,7 +381,7 @@ def fifo(home, name="go"):
     return path
 
 
-def let_go(path):
+def release(path):
     """Ends a command that reads the fifo."""
     with open(path, "w") as f:
         f.write("go\n")
@@ -399,7 +399,7 @@ def test_a_broken_connection_is_resumed():
         # It disconnected, and the command continues: that was not a cancellation.
         with serve.get(session, first) as again:
             assert again.status == 200
-            let_go(path)
+            release(path)
             answer = [m for m in again.messages() if m.get("id") == "slow"]
             assert len(answer) == 1 and "done-go" in text_of(answer[0]), answer
         # Also when it ended while no client was connected, and repeatedly.
@@ -410,7 +410,7 @@ def test_a_broken_connection_is_resumed():
             assert serve.get(session, bad).status == status, bad
 
 
-def test_the_last_reader_of_the_general_stream_has_it():
+def test_new_general_stream_replaces_the_previous_one():
     with Home() as home, Serve(home) as serve:
         session = serve.initialize()
         with serve.get(session) as first, serve.get(session) as second:
@@ -419,18 +419,18 @@ def test_the_last_reader_of_the_general_stream_has_it():
             assert second.status == 200
 
 
-def test_old_clients_get_no_empty_events():
+def test_clients_of_old_versions_get_no_empty_events():
     with Home() as home, Serve(home) as serve:
         session, path = serve.initialize("2025-03-26"), fifo(home)
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "exec", "arguments": {"command": f"cat {path}", "cwd": home.work, "yieldMs": YIELD}}}
         with serve.post(call, None, stream=True, Mcp_Session_Id=session) as stream:
-            let_go(path)
+            release(path)
             assert all(data for _, data in stream.events())
 
 
 # ---- the modern era ----
 
-def test_modern_requests_stand_alone():
+def test_modern_requests_need_no_session():
     with Home() as home, Serve(home) as serve:
         status, headers, answer = serve.modern("server/discover")
         assert status == 200 and MODERN in answer["result"]["supportedVersions"] and "Mcp-Session-Id" not in headers
@@ -462,13 +462,13 @@ def test_modern_ids_of_different_clients_may_be_the_same():
         with home.rpc() as rpc:
             until("both run", lambda: sum(p["status"] == "running" for p in rpc.call("list_processes")["processes"]) == 2)
         for path in paths:
-            let_go(path)
+            release(path)
         for t in threads:
             t.join(PATIENCE)
         assert all(w in text_of(found[w]) for w in ("alpha", "beta")), found
 
 
-def test_a_modern_client_that_goes_away_cancels():
+def test_disconnect_of_a_modern_client_cancels_its_call():
     with Home() as home, Serve(home) as serve:
         stream = serve.modern("tools/call", {"name": "exec", "arguments": {"command": f"sh -c 'sleep {LONG[0]} & sleep {LONG[1]}; :'", "yieldMs": YIELD}}, stream=True)
         pids = until("it runs", lambda: marked(f"sleep\x00{LONG[0]}") and marked(f"sleep\x00{LONG[1]}"))
@@ -519,7 +519,7 @@ def test_a_question_survives_a_broken_connection():
         before = seen.split("-")[0] + "-" + str(int(seen.split("-")[1]) - 1)
         with serve.get(session, before) as again:
             messages = again.messages()
-            assert next(messages) == question, "it is asked again of who did not get it"
+            assert next(messages) == question, "the question is repeated to the client that did not get it"
             assert rpc.call("list_actions", status="pending")["actions"] and not os.path.exists(path)
             assert serve.post(allow(question), session)[0] == 202
             answer = next(m for m in messages if m.get("id") == "x")
@@ -528,7 +528,7 @@ def test_a_question_survives_a_broken_connection():
         assert [e["payload"]["decidedBy"] for e in returned] == ["peer"], returned
 
 
-def test_a_question_of_the_modern_era_needs_no_session():
+def test_modern_approval_round_needs_no_session():
     with Policed(ASK) as home, Serve(home) as serve:
         run = {"name": "exec", "arguments": {"command": "touch made", "cwd": home.work}}
         can = {"elicitation": {"form": {}}}
@@ -543,7 +543,7 @@ def test_a_question_of_the_modern_era_needs_no_session():
         assert done["result"]["resultType"] == "complete" and os.path.exists(os.path.join(home.work, "made")), done
 
 
-def test_a_hundred_subscriptions_hear_of_a_change():
+def test_hundred_subscriptions_are_notified_of_a_change():
     with Home() as home, Serve(home, program=CONFORMANCE_GATEWAY) as serve:
         listening = [serve.modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=i, stream=True) for i in range(100)]
         try:
@@ -560,7 +560,7 @@ def test_a_hundred_subscriptions_hear_of_a_change():
         until("they are gone", lambda: serve.metric("bailiff_http_streams") == 0)
 
 
-def test_a_flood_of_calls_is_held_back():
+def test_flood_of_calls_is_throttled():
     with Home() as home, Serve(home) as serve:
         session, other = serve.initialize(), serve.initialize()
         head = (f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {serve.token}\r\nContent-Type: application/json\r\nAccept: {BOTH}\r\n"
@@ -598,7 +598,7 @@ def test_a_restart_of_the_daemon_is_survived():
         assert "four" in text_of(serve.tool(session, "exec", command="echo four")[2])
 
 
-def test_the_end_of_the_session_ends_what_it_runs():
+def test_deleting_a_session_ends_its_commands():
     with Home() as home, Serve(home) as serve:
         session = serve.initialize()
         stream = serve.tool(session, "exec", stream=True, command=f"sleep {LONG[3]}", yieldMs=YIELD)
@@ -609,7 +609,7 @@ def test_the_end_of_the_session_ends_what_it_runs():
         until("it is ended", lambda: not any(alive(p) for p in pids))
 
 
-def test_signals_end_it_in_order():
+def test_signal_ends_the_server_orderly():
     for sig in (signal.SIGTERM, signal.SIGINT):
         with Home() as home, Serve(home) as serve:
             session = serve.initialize()
@@ -628,18 +628,18 @@ def test_signals_end_it_in_order():
                 s.close()
 
 
-def test_it_leaves_also_when_the_daemon_is_away():
+def test_server_exits_without_starting_a_missing_daemon():
     with Home() as home:
         with Serve(home) as serve:
             session = serve.initialize()
             assert serve.tool(session, "exec", command="true")[0] == 200 and serve.ask("GET", "/healthz")[0] == 200
             home.stop()
-            time.sleep(1)   # it waits for the daemon for a while yet, and past the time when it would start one for a client that is there
-        assert not home.answers(), "who leaves starts no daemon"
+            time.sleep(1)   # longer than the server waits before it would start a daemon for a connected client
+        assert not home.answers(), "an exiting server starts no daemon"
         home.start()
 
 
-def test_the_other_loopback():
+def test_ipv6_loopback_can_be_listened_on():
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as sock:
             sock.bind(("::1", 0))

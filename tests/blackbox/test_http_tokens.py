@@ -10,7 +10,7 @@ from http_client import PING, Serve, text_of
 LONG = 20_000_000 + os.getpid()     # seconds to sleep, and a mark of our own in /proc
 
 
-def test_the_token_is_a_secret_file():
+def test_token_file_is_private_and_stable():
     with Home() as home:
         path = os.path.join(home.dir, "http-token")
         token = home.cli("serve", "--print-token").text.strip()
@@ -63,7 +63,7 @@ def test_a_token_elsewhere_must_be_hidden_from_commands():
             home.guard = None
 
 
-def test_clients_with_tokens_of_their_own_are_told_apart():
+def test_clients_with_their_own_tokens_are_isolated():
     """The modern era has no sessions: only the token identifies the owner of a request."""
     with Home() as home, Serve(home, "--structured") as serve:
         path, shared = os.path.join(home.dir, "http-token"), serve.token
@@ -71,7 +71,7 @@ def test_clients_with_tokens_of_their_own_are_told_apart():
             return home.cli("serve", "--print-token", "--client", name).text.strip()
         alice, bob = token("alice"), token("bob")
         assert len({alice, bob, shared}) == 3 and token("alice") == alice and stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        assert home.cli("serve", "--print-token").text.strip() == shared, "the one of everyone is as it was"
+        assert home.cli("serve", "--print-token").text.strip() == shared, "the shared token is unchanged"
         def runs(who, command, **more):
             serve.token = who
             return serve.modern("tools/call", {"name": "exec", "arguments": {"command": command, **more}})[2]["result"]["structuredContent"]
@@ -112,7 +112,7 @@ def test_clients_with_tokens_of_their_own_are_told_apart():
         for options, word in ((("--client", "x"), b"--print-token"), (("--print-token", "--client", "a b"), b"letters")):
             assert word in home.cli("serve", *options, status=2).err, options
         home.cli("serve", "--print-token", "--client", "only")
-        assert b"--client NAME" in home.cli("serve", "--print-token", status=2).err, "nobody asked for one of everyone's"
+        assert b"--client NAME" in home.cli("serve", "--print-token", status=2).err, "no shared token was requested"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import harness
 from harness import until
 
 
-def test_same_key_same_result(home):
+def test_same_key_and_body_give_the_same_result(home):
     with home.rpc() as rpc:
         first = rpc.call("start_process", commandLine="echo once", idempotencyKey="k1")
         again = rpc.call("start_process", commandLine="echo once", idempotencyKey="k1")
@@ -14,7 +14,7 @@ def test_same_key_same_result(home):
         assert len([e for e in rpc.events() if e["type"] == "process.started"]) == 1
 
 
-def test_order_of_members_does_not_matter(home):
+def test_order_of_json_members_does_not_matter(home):
     with home.rpc() as rpc:
         rpc.raw(b'{"jsonrpc":"2.0","id":9001,"method":"create_session","params":{"title":"a","workspaceId":"w","idempotencyKey":"o"}}\n')
         rpc.raw(b'{"jsonrpc":"2.0","id":9002,"method":"create_session","params":{"idempotencyKey":"o","workspaceId":"w","title":"a"}}\n')
@@ -22,7 +22,7 @@ def test_order_of_members_does_not_matter(home):
         assert one["result"]["sessionId"] == two["result"]["sessionId"], (one, two)
 
 
-def test_same_key_other_body(home):
+def test_same_key_with_another_body_is_a_conflict(home):
     with home.rpc() as rpc:
         rpc.call("start_process", commandLine="true", idempotencyKey="k2")
         rpc.fails("start_process", {"commandLine": "false", "idempotencyKey": "k2"}, code=-32009)
@@ -30,7 +30,7 @@ def test_same_key_other_body(home):
         assert len([e for e in rpc.events() if e["type"] == "process.started"]) == 1
 
 
-def test_at_the_same_time(home):
+def test_parallel_requests_with_one_key_run_once(home):
     with home.rpc() as a, home.rpc() as b:
         ids = [(r, r.send("start_process", commandLine="echo x", idempotencyKey="race")) for r in (a, b) * 10]
         results = set()
@@ -43,7 +43,7 @@ def test_at_the_same_time(home):
         assert len([e for e in a.events() if e["type"] == "process.started"]) == 1
 
 
-def test_across_restarts(home):
+def test_stored_results_survive_restarts(home):
     with home.rpc() as rpc:
         first = rpc.call("start_process", commandLine="echo once", idempotencyKey="k3")
         session = rpc.call("create_session", title="x", idempotencyKey="k4")
@@ -59,13 +59,13 @@ def test_across_restarts(home):
         assert len([e for e in rpc.events() if e["type"] == "process.started"]) == 1
 
 
-def test_a_caller_given_id_is_not_made_twice(home):
+def test_id_given_by_the_caller_cannot_be_used_twice(home):
     with home.rpc() as rpc:
         rpc.call("create_session", sessionId="sess_mine")
         rpc.fails("create_session", {"sessionId": "sess_mine"}, code=-32009)
 
 
-def test_every_result_has_the_sequence(home):
+def test_every_result_has_a_sequence_number(home):
     with home.rpc() as rpc:
         started = rpc.call("start_process", command=["cat"], stdin="pipe")
         process = started["processId"]

@@ -1,4 +1,4 @@
-"""Approvals that the person at the terminal gives in place, for run and attach."""
+"""Approvals that are answered on the terminal of run and attach."""
 
 import os
 
@@ -18,7 +18,7 @@ def made(home, name):
     return os.path.exists(os.path.join(home.work, name))
 
 
-def test_run_asks_in_place_and_explains():
+def test_run_asks_on_the_terminal_and_explains():
     with asking() as home:
         with Window(home, "run", "--", "touch", "one", cols=120) as w:
             w.expect("touch one")
@@ -50,7 +50,7 @@ def test_an_answer_for_the_session_is_not_asked_again():
         home.cli("run", "--session", session, "--", "touch", "one", cwd=home.work)
 
 
-def test_ctrl_c_cancels_what_is_asked():
+def test_ctrl_c_cancels_the_pending_command():
     with asking() as home, home.rpc() as rpc:
         with Window(home, "run", "--", "touch", "one") as w:
             w.expect(QUESTION)
@@ -83,7 +83,7 @@ def test_keys_of_an_interactive_command_follow_the_answer():
             w.restored()
 
 
-def test_attach_asks_for_what_it_finds_waiting():
+def test_attach_asks_for_a_pending_approval():
     with asking() as home, home.rpc() as rpc:
         process = rpc.start(["sh", "-c", "touch one; sleep 0.1"], cwd=home.work)["processId"]
         with Window(home, "attach", process) as w:
@@ -99,7 +99,7 @@ def test_attach_asks_for_what_it_finds_waiting():
         assert made(home, "one")
 
 
-def test_without_a_terminal_nobody_is_asked():
+def test_no_question_without_a_terminal_or_with_json():
     with asking() as home, home.rpc() as rpc:
         run = home.cli_start("run", "--", "touch", "one")
         action = until("the question", lambda: rpc.call("list_actions", status="pending")["actions"])[0]["actionId"]

@@ -1,4 +1,4 @@
-"""Items: what a turn did, step by step, for subscribers that need no more; derived from events and never stored."""
+"""Items: the steps of a turn, for subscribers that need no more; derived from events and never stored."""
 
 import harness
 
@@ -33,7 +33,7 @@ def work(rpc):
     return made
 
 
-def test_a_turn_as_items(home):
+def test_steps_of_a_turn_are_sent_as_items(home):
     with home.rpc() as rpc, home.rpc() as watch, home.rpc() as bare:
         watch.call("subscribe_events", afterSequence=0, items=True)
         bare.call("subscribe_events", afterSequence=0)
@@ -49,7 +49,7 @@ def test_a_turn_as_items(home):
         assert [t[0] for t in told if t[1] == "reasoning"] == ["updated", "completed"], told
         assert [t[0] for t in told if t[1] == "action"] == ["started", "completed"], told
         assert ("completed", "file_change", "completed") in told and told[0] == ("completed", "user_message", "completed"), told
-        # An item keeps its id; a command knows the call it belongs to; each stands behind the event that it is made from.
+        # An item keeps its id; a command refers to its call; each item follows the event that it is derived from.
         one = [e["payload"]["item"] for e in items if e["payload"]["item"]["kind"] == "tool_call"]
         assert len({i["id"] for i in one}) == 2, one
         commands = [e["payload"]["item"] for e in items if e["payload"]["item"]["kind"] == "command"]
@@ -69,7 +69,7 @@ def test_a_turn_as_items(home):
         rpc.call("subscribe_events", afterSequence=middle, items=True, types=["item.*"], turnId=made["turnId"])
         wanted = [e for e in items if e["sequence"] > middle and e["turnId"] == made["turnId"]]
         assert [rpc.event() for _ in wanted] == wanted
-        # Only steps of turns are items; a plan is one, progress without a plan is none.
+        # Only steps of turns are items; a plan is one, progress without a plan is not.
         rpc.call("unsubscribe_events", subscriptionId="stream_1")
         rpc.call("subscribe_events", items=True, types=["item.*"])
         next_turn = rpc.call("submit_turn", threadId=made["threadId"], input=[{"type": "text", "text": "plan"}])["turnId"]
@@ -85,7 +85,7 @@ def test_a_turn_as_items(home):
         assert kinds[0][:2] == ("user_message", "completed") and kinds[-1][1] == "failed" and kinds[-1][3] == "gave up", kinds
 
 
-def test_what_is_asked_wrongly(home):
+def test_item_types_are_rejected_as_event_types(home):
     with home.rpc() as rpc:
         for method in ("subscribe_events", "list_events"):
             error = rpc.fails(method, {"types": ["item.*"]}, code=-32602)

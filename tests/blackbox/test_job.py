@@ -26,7 +26,7 @@ def out(rpc, item):
     return b"".join(rpc.output(o["outputRef"]) for o in item["outputRefs"] if o["stream"] == "stdout")
 
 
-def test_items_of_a_template(home):
+def test_template_expands_into_the_commands_of_items(home):
     with home.rpc() as rpc:
         made = rpc.call("create_job", items=[{"itemId": "a", "input": "one two"}, {"input": {"x": 1}}, {"command": ["echo", "own"]},
                                              {"commandLine": "exit 7"}], command=["echo", "{item}", "{index}"], maxParallel=2)
@@ -74,7 +74,7 @@ class Member(Rpc):
             os.setgroups(own)
 
 
-def test_groups_are_those_of_who_came_last():
+def test_commands_have_the_groups_of_the_latest_connection():
     if os.geteuid() != 0:
         raise Skip("requires root")
     with Home(start=False, options=("--audit", "off", "--socket-mode", "0666")) as home:
@@ -82,7 +82,7 @@ def test_groups_are_those_of_who_came_last():
         home.start()
         for n, groups in enumerate([[], [4242], [4242, 4243], [], [4243]]):
             if n == 3:
-                home.kill_part("runtime")  # the guard knows, too
+                home.kill_part("runtime")  # the guard has them, too
                 until("there is another", home.answers)
             with Member(home.socket, groups) as rpc:
                 record = ends(rpc, rpc.call("create_job", items=[{"input": "x"}], command=["id", "-G"], cwd="/tmp", profile="isolated")["jobId"])
@@ -90,7 +90,7 @@ def test_groups_are_those_of_who_came_last():
                 assert told == {NOBODY, *groups}, (groups, told)
 
 
-def test_retries_replace(home):
+def test_retry_replaces_the_result_of_an_item(home):
     with home.rpc() as rpc:
         id = rpc.call("create_job", items=[{"itemId": "i"}], commandLine="echo x >> log; echo $(wc -l < log); test $(wc -l < log) -ge 2", cwd=home.work,
                       retryPolicy={"maxAttempts": 3, "backoffMs": 10})["jobId"]
@@ -108,7 +108,7 @@ def test_retries_replace(home):
         check_all(home, rpc)
 
 
-def test_parallel_limit_and_cancel(home):
+def test_parallel_limit_applies_and_cancel_ends_all_items(home):
     with home.rpc() as rpc:
         id = rpc.call("create_job", items=[{"itemId": f"i{n}"} for n in range(8)], maxParallel=3,
                       commandLine="test {index} = 0 && exit 0; while :; do sleep 0.05; done")["jobId"]
@@ -127,7 +127,7 @@ def test_parallel_limit_and_cancel(home):
         check_all(home, rpc)
 
 
-def test_time(home):
+def test_time_limits_of_jobs_and_items(home):
     with home.rpc() as rpc:
         id = rpc.call("create_job", items=[{}, {}], commandLine="sleep 100", maxParallel=1, maxRuntimeMs=200)["jobId"]
         record = ends(rpc, id)
@@ -139,7 +139,7 @@ def test_time(home):
         check_all(home, rpc)
 
 
-def test_items_that_clients_work_on(home):
+def test_clients_report_the_items_that_they_work_on(home):
     with home.rpc() as rpc:
         id = rpc.call("create_job", items=[{"itemId": n, "input": n} for n in "abcd"], instructionRef="out_i", retryPolicy={"maxAttempts": 2})["jobId"]
         assert job(rpc, id)["status"] == "accepted" and job(rpc, id)["items"][1]["input"] == "b"
@@ -167,7 +167,7 @@ def test_items_that_clients_work_on(home):
         check_all(home, rpc)
 
 
-def test_a_job_of_a_task(home):
+def test_task_waits_for_its_job_and_cancels_it(home):
     with home.rpc() as rpc:
         parent = make(rpc)
         rpc.call("start_task", taskId=parent)
@@ -193,7 +193,7 @@ def test_a_job_of_a_task(home):
         check_all(home, rpc)
 
 
-def test_restarts(home):
+def test_jobs_survive_restarts(home):
     """The runtime crashes: items continue. The daemon is killed: running ones are lost, and retried if that is allowed."""
     with home.rpc() as rpc:
         id = rpc.call("create_job", items=[{} for _ in range(6)], maxParallel=2, retryPolicy={"maxAttempts": 2},
@@ -219,7 +219,7 @@ def test_restarts(home):
         check_all(home, rpc)
 
 
-def test_an_item_whose_start_has_to_wait_is_started_once(home):
+def test_item_whose_start_waits_for_the_policy_is_started_once(home):
     """In a folder that is new to the daemon a start waits for the policy there, while other items come and go."""
     with home.rpc() as rpc:
         for n in range(12):
@@ -231,7 +231,7 @@ def test_an_item_whose_start_has_to_wait_is_started_once(home):
             assert record["progress"]["completed"] == 8, record
             started = [e["jobItemId"] for e in rpc.events() if e["type"] == "process.started" and e.get("jobId") == id]
             assert len(started) == len(set(started)) == 8, started
-    home.stop()   # which waits for every process that the daemon knows of
+    home.stop()   # which waits for every process of the daemon
     home.start()
 
 
@@ -256,7 +256,7 @@ def test_ten_thousand_items(home):
         assert home.cli("store", "verify").status == 0
 
 
-def test_long_items(home):
+def test_long_items_are_listed_and_run(home):
     with home.rpc() as rpc:
         items = [{"itemId": f"i{n}", "input": f"{n} " + "x" * 20000} for n in range(300)]
         items[200] = {"itemId": "i200", "command": ["sh", "-c", "echo ran # " + "x" * 20000]}
@@ -270,7 +270,7 @@ def test_long_items(home):
         assert out(rpc, ran[0]) == b"ran\n", ran
 
 
-def test_the_command_line(home):
+def test_job_verbs_of_the_command_line(home):
     id = home.cli("job", "create", "--wait", "-j", "2", "--", "sh", "-c", 'echo "$1"', "-", "{item}", stdin=b"one\ntwo\n\nthree\n").text.strip()
     assert id.startswith("job_")
     record = home.cli("job", "show", "--json", id).json

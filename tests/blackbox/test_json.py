@@ -108,7 +108,7 @@ def outputs(home):
     yield "pipeline", cli("pipeline", "--json", "ci.json")
 
 
-def test_every_verb_has_it_or_a_reason(home):
+def test_every_verb_has_json_output_or_a_reason(home):
     shapes, verbs = documented()
     listed = verbs_with_json(home)
     assert {v for v, has in listed.items() if not has} == set(EXCEPTIONS), listed
@@ -117,7 +117,7 @@ def test_every_verb_has_it_or_a_reason(home):
     assert {v.split()[0] for v in verbs} | replies == {v for v, has in listed.items() if has}, "docs/json.md documents each verb that has --json"
 
 
-def test_the_fields_are_those_of_the_document(home):
+def test_fields_match_the_documentation(home):
     shapes, verbs = documented()
     found = []
     for verb, text in outputs(home):
@@ -130,7 +130,7 @@ def test_the_fields_are_those_of_the_document(home):
     assert not found, "\n".join(sorted(set(found)))
 
 
-def test_errors_are_one_object_on_stderr(home):
+def test_json_errors_are_one_object_on_stderr(home):
     for args in (("wait", "--json", "proc_none"), ("kill", "--json", "nothing"), ("ps", "--json", "--wrong"), ("diff", "--json", "proc_none"),
                  ("run", "--json", "--cwd", "/nonexistent", "--", "true"), ("task", "show", "--json", "task_none"), ("call", "--json", "no_method")):
         done = home.cli(*args, status=None)

@@ -60,7 +60,7 @@ def assert_slowed(end, cpus):
     assert (usage.get("throttledPeriods", 0) > 0 and usage["throttledMs"] > 0) or share < cpus, end
 
 
-def test_cpus_limits_the_processor_time_of_the_tree(home):
+def test_cpus_limits_the_cpu_time_of_the_tree(home):
     with client(home) as rpc:
         if refused(rpc, cpus=0.2):
             raise Skip("no cgroup limits the processors here")
@@ -72,7 +72,7 @@ def test_cpus_limits_the_processor_time_of_the_tree(home):
         # An upper bound only: on a busy machine it gets less. A period more than its share is what the kernel may let pass.
         assert used_ms < 0.2 * wall_ms + 250, (usage, wall_ms)
         assert_slowed(end, 0.2)
-        assert told["status"] == "completed" and "limit" not in told, "being slowed down is no reason for an end"
+        assert told["status"] == "completed" and "limit" not in told, "throttling does not end a command"
         record = rpc.call("get_process", processId=end["processId"])
         assert record["limits"]["cpus"] == 0.2 and record["usage"] == usage, record
         _, free = usage_of(rpc, ["true"])
@@ -94,7 +94,7 @@ def test_cpus_from_the_command_line(home):
         assert done.status == 125 and word in done.err, (option, done.err)
 
 
-def test_values_that_cannot_be(home):
+def test_invalid_values_are_rejected_with_the_field(home):
     with client(home) as rpc:
         for limits, field, words in (
             ({"cpus": 0}, "cpus", "at least 0.01"),
@@ -114,7 +114,7 @@ def test_values_that_cannot_be(home):
             assert error.data["field"] == f"limits.{field}" and words in error.message, (limits, error.message)
 
 
-def test_what_cannot_be_enforced_is_refused_with_a_way_out(home):
+def test_limit_that_cannot_be_enforced_is_rejected_with_the_fix(home):
     with client(home) as rpc:
         ways = re.compile(r"boot|echo bfq|use |start |delegate|root|systemctl")
         for limits in ({"memoryHighBytes": 64 << 20}, {"ioWeight": 200}, {"ioReadBps": 1 << 20}, {"ioWriteBps": 1 << 20}, {"cpus": 2}, {"memoryBytes": 1 << 30}):
@@ -130,7 +130,7 @@ def test_what_cannot_be_enforced_is_refused_with_a_way_out(home):
             assert refused(rpc, ioWriteBps=1 << 20), "buffered writes are not limited on v1"
 
 
-def test_an_agent_gets_no_larger_share(home):
+def test_agent_cannot_raise_its_io_weight(home):
     with client(home) as rpc:
         rpc.call("initialize", role="agent")
         error = rpc.fails("start_process", command=["true"], cwd=rpc.work, limits={"ioWeight": 101}, code=harness_code("denied"))
@@ -178,7 +178,7 @@ def test_a_command_in_a_session_sandbox_has_limits_of_its_own(home):
                 assert e.code == UNAVAILABLE and e.message == why, (e.message, why)
 
 
-def test_such_limits_survive_the_runtime_and_another_spawner_sets_them(home):
+def test_limits_of_members_survive_the_runtime_and_the_spawner(home):
     with client(home) as rpc:
         if refused(rpc, pids=5):
             raise Skip("no cgroup limits processes here")
@@ -195,8 +195,8 @@ def test_such_limits_survive_the_runtime_and_another_spawner_sets_them(home):
         assert end["limit"] == "pids" and rpc.outputs(process)["stdout"] == b"4\n", end
 
 
-def test_a_spawner_that_dies_before_it_moves_the_command_is_replaced(home):
-    """Its cgroups exist, and the sandbox starts it only then: the start is repeated, as others whose spawner dies are."""
+def test_start_is_repeated_if_the_spawner_dies_before_moving_the_command(home):
+    """The cgroups exist, but the sandbox has not started the command: the start is repeated, as after any death of the spawner."""
     with client(home) as rpc:
         if refused(rpc, pids=5):
             raise Skip("no cgroup limits processes here")
@@ -218,7 +218,7 @@ def test_a_spawner_that_dies_before_it_moves_the_command_is_replaced(home):
         assert end["exitCode"] == 0 and rpc.outputs(process["processId"])["stdout"] == b"it ran\n", end
 
 
-def test_the_spawner_survives_a_broken_pipe(home):
+def test_spawner_survives_a_broken_pipe(home):
     """A child that ends before the spawner writes to its pipe; commands get the signal as always."""
     with client(home) as rpc:
         pid = home.part("spawner")
@@ -227,7 +227,7 @@ def test_the_spawner_survives_a_broken_pipe(home):
         assert end["signal"] == "PIPE" and home.part("spawner") == pid, end
 
 
-def test_an_agent_gets_no_larger_share_in_a_sandbox_either(home):
+def test_agent_cannot_raise_its_io_weight_in_a_sandbox(home):
     with client(home) as rpc:
         rpc.call("initialize", role="agent")
         sandbox = rpc.call("create_sandbox", cwd=rpc.work)["sandboxId"]
@@ -235,7 +235,7 @@ def test_an_agent_gets_no_larger_share_in_a_sandbox_either(home):
         assert "ioWeight" in error.message or error.data.get("field") == "limits.ioWeight", error.message
 
 
-def test_usage_is_of_the_whole_tree(home):
+def test_usage_includes_the_whole_tree(home):
     # Children that no process waits for: rusage does not include them.
     unseen = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n" \
              "for i in range(2):\n if os.fork() == 0:\n  end = time.process_time() + 0.3\n  while time.process_time() < end: pass\n  os._exit(0)\n" \
@@ -249,7 +249,7 @@ def test_usage_is_of_the_whole_tree(home):
         assert 550 <= usage["userMs"] + usage["systemMs"] < 10000, usage
 
 
-def test_peaks_are_told_where_a_cgroup_counts_them(home):
+def test_peaks_are_reported_where_a_cgroup_counts_them(home):
     many = "import subprocess\nx = bytearray(40 << 20)\nfor p in [subprocess.Popen(['sleep', '0.2']) for i in range(5)]: p.wait()\n"
     with client(home) as rpc:
         if refused(rpc, memoryBytes=256 << 20):
@@ -260,7 +260,7 @@ def test_peaks_are_told_where_a_cgroup_counts_them(home):
         assert 6 <= usage.get("pidsPeak", 6) <= 50, usage
 
 
-def test_usage_is_told_of_what_was_killed(home):
+def test_usage_of_a_killed_command_is_reported(home):
     with client(home) as rpc:
         started = rpc.start(["sh", "-c", "while :; do :; done"], cwd=rpc.work)
         process = started["processId"]
@@ -291,7 +291,7 @@ def cpu_of(home, process):
     return row and row.split()[3] not in ("-", "0ms", "0.0s")
 
 
-def test_a_profile_has_the_same_limits(home):
+def test_profile_can_set_the_same_limits(home):
     def policy(text):
         with open(os.path.join(home.dir, "policy.json"), "w") as f:
             f.write(text if isinstance(text, str) else json.dumps(text))

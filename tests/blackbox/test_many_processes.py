@@ -6,7 +6,7 @@ from harness import TALKER
 COUNT = 200
 
 
-def test_200_at_once(home):
+def test_200_commands_run_in_parallel(home):
     with home.rpc() as rpc:
         requests = [rpc.send("start_process", command=[TALKER, "talk", str(n), str(n % 40), "500", str(n % 100)]) for n in range(COUNT)]
         started = [rpc.reply(i) for i in requests]
@@ -29,7 +29,7 @@ def test_200_at_once(home):
         assert rpc.call("verify_store")["ok"] is True
 
 
-def test_200_from_many_clients(home):
+def test_50_clients_run_200_commands(home):
     links = [home.rpc() for _ in range(50)]
     try:
         requests = [(r, r.send("start_process", commandLine=f"echo {n}-{k}; exit {k}")) for n, r in enumerate(links) for k in range(4)]
@@ -43,7 +43,7 @@ def test_200_from_many_clients(home):
             rpc.close()
 
 
-def test_kill_many_at_once(home):
+def test_many_commands_are_killed_together(home):
     import os
     mark = f"mark-{os.getpid()}-many"
     with home.rpc() as rpc:

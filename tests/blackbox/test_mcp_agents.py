@@ -1,4 +1,4 @@
-"""What released agents do with what an MCP server sends: which tools their search finds, what they show a model and their user."""
+"""How released agents use an MCP server: which tools their search finds, and what they show to a model and to their user."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_results_are_plain_text_by_default(home):
         assert "structuredContent" not in result and text_of(result).startswith("task\n"), result
     with Raw(home, plain=True) as other, Raw(home) as structured:
         assert "structuredContent" not in other.request("tasks/result", taskId=made["taskId"]), "another gateway recalls it"
-        assert structured.request("tasks/result", taskId=made["taskId"])["structuredContent"]["stdout"] == "task\n", "and one that has it sent has it"
+        assert structured.request("tasks/result", taskId=made["taskId"])["structuredContent"]["stdout"] == "task\n", "and one with --structured sends it"
 
 
 # ---- questions ----
@@ -72,7 +72,7 @@ def asking():
 
 
 def test_accept_means_what_the_user_sees():
-    """No choice is made for the user, and where a client takes the first one by itself, it is the one that its Accept button stands for."""
+    """No choice is preselected; if a client takes the first one automatically, it is the one that its Accept button means."""
     with asking() as home, home.rpc() as rpc:
         for modern in ERAS:
             with Raw(home, modern, plain=True, answer=lambda q: {"action": "accept", "content": {"decision": "allow_once"}}) as mcp:
@@ -97,8 +97,8 @@ def test_accept_means_what_the_user_sees():
             assert not os.path.exists(os.path.join(home.work, "unmade"))
 
 
-def test_a_client_that_nobody_sits_at_leaves_the_question_open():
-    """Headless clients decline or cancel at once what they cannot show. A person who declines needs a moment."""
+def test_instant_decline_of_a_headless_client_leaves_the_question_open():
+    """Headless clients decline or cancel immediately what they cannot show. A person who declines needs a moment."""
     for modern in ERAS:
         for action in ("decline", "cancel"):
             with asking() as home, home.rpc() as rpc:
@@ -139,8 +139,8 @@ def other_tree(home, name):
     return folder
 
 
-def test_serve_works_where_the_client_does():
-    """Over HTTP a client says by its roots in which folder it works; --cwd is the user's word, and counts more."""
+def test_serve_uses_the_clients_roots_as_working_directory():
+    """Over HTTP a client's roots name the folder that it works in; --cwd, which the user gives, takes precedence."""
     with Home() as home, home.rpc() as rpc:
         theirs, root = other_tree(home, "theirs & more"), None
         with Serve(home) as serve:
@@ -182,7 +182,7 @@ def test_sessions_have_titles(home):
 
 
 def test_helpers_are_not_listed(home):
-    """What reads and writes files for tools is a process, but none that anybody has started."""
+    """Helpers that read and write files for tools are processes, but no client started them."""
     with Raw(home) as mcp, home.rpc() as rpc:
         mcp.call("write_file", path="x", content="y")
         mcp.exec("echo a command")
@@ -190,7 +190,7 @@ def test_helpers_are_not_listed(home):
         assert "bailiff-tool" not in home.cli("ps", "-a", "--json").text and "bailiff-tool" in home.cli("ps", "-a", "--helpers").text
         assert len(rpc.call("list_processes")["processes"]) == 2 and len(rpc.call("list_processes", helpers=False)["processes"]) == 1
         assert [p["command"] for p in mcp.tell("ps", all=True)[0]["processes"]] == ["echo a command"]
-        # Another program of that name is no helper.
+        # Another program of that name is not a helper.
         put(home, "bailiff-tool", "#!/bin/sh\n")
         os.chmod(os.path.join(home.work, "bailiff-tool"), 0o755)
         rpc.wait(rpc.call("start_process", command=[os.path.join(home.work, "bailiff-tool")], cwd=home.work)["processId"])
@@ -198,7 +198,7 @@ def test_helpers_are_not_listed(home):
 
 
 def test_commands_of_a_client_share_a_sandbox(home):
-    """What an agent does in one command is there in the next: files in /tmp, servers on localhost, processes."""
+    """The effects of one command are there in the next: files in /tmp, servers on localhost, processes."""
     with Raw(home) as mcp:
         mcp.exec("echo kept >/tmp/made")
         assert "kept" in mcp.exec("cat /tmp/made")[1]
@@ -208,7 +208,7 @@ def test_commands_of_a_client_share_a_sandbox(home):
         mcp.exec("kill $(cat /tmp/pid)")
         end = mcp.call("wait", None, processId=server["processId"])["structuredContent"]
         assert end["signal"] == "TERM", end
-        # A command that leaves something running has ended all the same, and the report names what it left.
+        # A command that leaves processes running has ended, and the report names them.
         left, text = mcp.exec("sleep 1000 & echo done")
         assert left["status"] == "completed" and left["exitCode"] == 0 and len(left["running"]) == 1, left
         assert "Exit code 0" in text and f" (pid {left['running'][0]['pid']})" in text and "done" in text, text

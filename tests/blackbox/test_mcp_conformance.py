@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The server scenarios of @modelcontextprotocol/conformance against `conformance-gateway serve`: bailiff-gateway with the suite's tools.
 
-Every scenario that the suite requires for a revision must pass; those that it runs and does not score are told. Fetched from npm, needs
-Node 22: skips where that cannot be had.
+Every scenario that the suite requires for a revision must pass; scenarios that it runs without scoring are printed. The suite comes from
+npm and needs Node 22; the tests skip where it is unavailable.
 """
 
 import json
@@ -61,11 +61,11 @@ def run_suite(revision, count):
         assert not failed, f"{len(failed)} required scenarios fail: {', '.join(failed)}\n" + "\n".join(wrong)
 
 
-def test_2025_11_25():
+def test_required_scenarios_of_2025_11_25_pass():
     run_suite("2025-11-25", 30)
 
 
-def test_2026_07_28():
+def test_required_scenarios_of_2026_07_28_pass():
     run_suite("2026-07-28", 37)
 
 

@@ -26,8 +26,8 @@ def unread(mcp):
     return struct.unpack("i", fcntl.ioctl(mcp.process.stdin, termios.FIONREAD, b"\0" * 4))[0]
 
 
-def rests(pid):
-    """A process that has nothing more to do: it has not come to run in a while."""
+def is_idle(pid):
+    """Whether the process sleeps and has not been scheduled for half a second."""
     def runs():
         with open(f"/proc/{pid}/status") as f:
             return [line for line in f if "ctxt_switches" in line]
@@ -36,8 +36,8 @@ def rests(pid):
     return harness.stat_of(pid)[1] == "S" and runs() == before
 
 
-def test_a_client_that_does_not_read_costs_little(home):
-    """Not while a command prints a gigabyte, and not while silent ones send heartbeats without end."""
+def test_client_that_does_not_read_uses_bounded_memory(home):
+    """While a command prints a gigabyte, and while silent commands send endless heartbeats."""
     with Mcp(home, "--structured", env={"BAILIFF_MCP_HEARTBEAT_MS": "1"}) as mcp, home.rpc() as rpc:
         mcp.initialize()
         fcntl.fcntl(mcp.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
@@ -58,11 +58,11 @@ def test_a_client_that_does_not_read_costs_little(home):
             return len(running(rpc)) == 20
         until("it has printed all of it", over)
 
-        def let_go():
+        def release():
             with contextlib.suppress(OSError):  # not read by the client
                 os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
             return not running(rpc)
-        until("the silent ones end", let_go)
+        until("the silent ones end", release)
         most = max(most, rss_kib(mcp))
         assert most < 60000, f"{most} KiB"
         mcp.hearing.set()
@@ -74,7 +74,7 @@ def test_a_client_that_does_not_read_costs_little(home):
         assert 20 <= beats < 1000, f"{beats} words of progress were kept for it"
 
 
-def test_ten_thousand_requests_of_a_client_that_does_not_read(home):
+def test_ten_thousand_unread_answers_use_bounded_memory(home):
     n = 10_000
     with Mcp(home, "--structured") as mcp:
         mcp.initialize()
@@ -91,7 +91,7 @@ def test_ten_thousand_requests_of_a_client_that_does_not_read(home):
         writer.join()
 
 
-def test_ten_thousand_requests_that_take_long(home):
+def test_ten_thousand_slow_requests_use_bounded_memory(home):
     with home.rpc() as rpc:
         with Mcp(home, "--structured") as mcp:
             mcp.initialize()
@@ -110,8 +110,8 @@ def test_ten_thousand_requests_that_take_long(home):
         until("nothing is left", lambda: not running(rpc))
 
 
-def test_results_of_many_tasks_are_not_all_held(home):
-    """The daemon has them: a gateway that was given many long ones holds a few, and delivers all of them."""
+def test_gateway_holds_only_a_few_results_of_many_tasks(home):
+    """The daemon stores the results: a gateway with many long ones keeps a few in memory, and delivers all of them."""
     with Mcp(home, "--structured") as mcp:
         mcp.initialize()
         made = []
@@ -128,7 +128,7 @@ def test_results_of_many_tasks_are_not_all_held(home):
         assert len(mcp.call("tasks/list")["tasks"]) == 50
 
 
-def test_a_subscriber_that_does_not_read(home):
+def test_subscriber_that_does_not_read_gets_one_notification_per_resource(home):
     """It gets one notification per resource, however often that changed, when it reads again."""
     for modern in (False, True):
         with Raw(home, modern) as mcp:
@@ -149,7 +149,7 @@ def test_a_subscriber_that_does_not_read(home):
                 with home.rpc() as rpc:
                     happened = len([e for e in rpc.events() if e.get("sessionId") == session])
                 assert happened > 600, f"only {happened} events: that proves nothing"
-                until("its gateway has taken them all", lambda: rests(mcp.process.pid))
+                until("its gateway has taken them all", lambda: is_idle(mcp.process.pid))
                 mcp.mcp.hearing.set()
                 mcp.wait_for(lambda: uri in mcp.updates(), "word that the output has changed")
                 assert mcp.updates().count("bailiff://events") < 400, (happened, len(mcp.updates()))

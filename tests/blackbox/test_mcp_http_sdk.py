@@ -26,11 +26,11 @@ class HttpSdk(Sdk):
 
 
 over_stdio.Sdk = HttpSdk
-# All but the one that is about the end of a pipe.
-globals().update({n: f for n, f in vars(over_stdio).items() if n.startswith("test_") and n != "test_a_client_that_vanishes"})
+# All but the test that is about the end of a pipe.
+globals().update({n: f for n, f in vars(over_stdio).items() if n.startswith("test_") and n != "test_processes_end_when_the_client_is_killed"})
 
 
-def test_several_clients_of_one_listener(home):
+def test_several_clients_share_one_listener(home):
     with Serve(home, "--structured") as serve:
         clients = [Sdk(home, which, mode=mode, serve=serve) for which, mode in over_stdio.CLIENTS * 2]
         try:
@@ -42,7 +42,7 @@ def test_several_clients_of_one_listener(home):
                 c.close()
 
 
-def test_a_client_that_is_killed(home):
+def test_command_of_a_killed_client_ends(home):
     """Modern: what it ran in the foreground is cancelled. Legacy: it continues until the session has had no connection for the grace period."""
     for i, (which, mode) in enumerate(over_stdio.CLIENTS):
         with Serve(home, "--structured", "--session-idle", "5s") as serve:

@@ -40,7 +40,7 @@ def test_a_command_runs(home):
         assert channel["nativeProtocol"] == "mcp" and channel["transport"] == "stdio", channel
 
 
-def test_versions_are_agreed_on(home):
+def test_protocol_version_is_negotiated(home):
     for asked, agreed in (("2024-11-05", "2024-11-05"), ("2025-03-26", "2025-03-26"), ("2025-06-18", "2025-06-18"), (LEGACY, LEGACY),
                           ("1999-01-01", LEGACY), (MODERN, LEGACY)):
         with Mcp(home) as mcp:
@@ -59,13 +59,13 @@ def test_versions_are_agreed_on(home):
             mcp.fails("initialize", protocolVersion=asked, capabilities={}, clientInfo={}, code=-32600)
 
 
-def test_a_wrong_folder_is_told_at_once(home):
+def test_invalid_cwd_is_rejected_at_startup(home):
     for folder in ("/no/such/folder", "/etc/hostname"):
         done = home.cli("mcp", "--cwd", folder, status=None)
         assert done.status == 2 and b"--cwd" in done.err and folder.encode() in done.err, vars(done)
 
 
-def test_initialize_comes_first(home):
+def test_requests_before_initialize_are_rejected(home):
     with Mcp(home) as mcp:
         mcp.fails("tools/list", code=-32600)
         assert mcp.call("ping") == {}
@@ -91,7 +91,7 @@ def test_a_modern_client_needs_no_handshake(home):
             mcp.fails(method, code=-32601)
 
 
-def test_modern_requests_bring_everything(home):
+def test_modern_request_needs_its_metadata(home):
     with Mcp(home) as mcp:
         full = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
         assert mcp.call("server/discover", _meta=full)["resultType"] == "complete"
@@ -108,7 +108,7 @@ def test_modern_requests_bring_everything(home):
 
 # ---- mistakes ----
 
-def test_what_is_no_message_is_answered(home):
+def test_malformed_messages_are_answered_with_an_error(home):
     with Mcp(home) as mcp:
         for bad, code in ((b"nonsense\n", -32700), (b"{\n", -32700), (b"[]\n", -32600), (b"42\n", -32600), (b'{"jsonrpc":"2.0"}\n', -32600),
                           (b'{"jsonrpc":"1.0","id":"a","method":"ping"}\n', -32600), (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}\n', -32600),
@@ -121,7 +121,7 @@ def test_what_is_no_message_is_answered(home):
         assert mcp.initialize()["protocolVersion"] == LEGACY, "it still serves after all of that"
 
 
-def test_a_request_that_is_no_json_is_answered_where_it_has_an_id(home):
+def test_invalid_json_is_answered_with_its_id(home):
     """Half a character, as programs in JavaScript write it, or a number that is too large: every request gets an answer."""
     with Mcp(home) as mcp:
         mcp.initialize()
@@ -136,7 +136,7 @@ def test_a_request_that_is_no_json_is_answered_where_it_has_an_id(home):
         assert mcp.tool("exec", command="sleep 0.2; echo over", yieldMs=60000.0, timeoutMs=60000.0)["content"][0]["text"].startswith("over\n"), "60000.0 is 60000"
 
 
-def test_batches_belong_to_one_version(home):
+def test_batches_are_accepted_in_one_version_only(home):
     batch = [{"jsonrpc": "2.0", "id": f"b{i}", "method": "ping"} for i in range(3)] + [{"jsonrpc": "2.0", "method": "notifications/none"}, 5]
     for version, answers in (("2025-03-26", 4), ("2025-06-18", 1)):
         with Mcp(home) as mcp:
@@ -179,7 +179,7 @@ def test_params_are_checked(home):
         assert mcp.fails("resources/read", uri="bailiff://nowhere/at/all", code=-32602).data["uri"] == "bailiff://nowhere/at/all"
 
 
-def test_an_id_is_used_once_at_a_time(home):
+def test_id_of_a_pending_request_cannot_be_reused(home):
     with Mcp(home) as mcp:
         mcp.initialize()
         first = mcp.send("tools/call", name="exec", arguments={"command": "sleep 100"})
@@ -233,7 +233,7 @@ def test_progress_increases(home):
         assert [t["progress"] for t in told] == [0, 50, 100] and all(t["progressToken"] == "p-1" and t["total"] == 100 for t in told), told
         mcp.notes.clear()
         mcp.tool("test_tool_with_progress")
-        assert not mcp.notes, "nobody asked for it"
+        assert not mcp.notes, "progress was not requested"
 
 
 def test_a_silent_call_is_kept_alive(home):
@@ -247,7 +247,7 @@ def test_a_silent_call_is_kept_alive(home):
         assert mcp.call("ping") == {}
 
 
-def test_logging_heeds_the_level(home):
+def test_logging_respects_the_level(home):
     with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize()
         mcp.tool("test_tool_with_logging")
@@ -264,7 +264,7 @@ def test_logging_heeds_the_level(home):
         assert [n["method"] for n in mcp.notes] == ["notifications/message"] * 3, mcp.notes
 
 
-def test_a_flood_is_held_back_and_served(home):
+def test_flood_of_calls_is_throttled_and_served(home):
     with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize()
         calls = [mcp.send("tools/call", name="test_tool_with_progress", arguments={}) for _ in range(1500)]
@@ -272,7 +272,7 @@ def test_a_flood_is_held_back_and_served(home):
             assert mcp.reply(call)["content"]
 
 
-def test_the_trace_is_taken_over(home):
+def test_trace_of_the_client_is_continued(home):
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     with Mcp(home) as mcp, home.rpc() as rpc:
         mcp.initialize()
@@ -284,7 +284,7 @@ def test_the_trace_is_taken_over(home):
 
 # ---- the client disconnects ----
 
-def test_a_client_that_goes_leaves_no_process(home):
+def test_processes_end_when_the_client_disconnects(home):
     with home.rpc() as rpc:
         for how in ("eof", "term", "kill"):
             with Mcp(home) as mcp:
@@ -314,7 +314,7 @@ def test_a_restart_of_the_runtime_is_survived(home):
 
 # ---- questions ----
 
-def test_elicitation(home):
+def test_elicitation_asks_the_client(home):
     with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize(elicitation={})
         call = mcp.send("tools/call", name="test_elicitation", arguments={"message": "who?"})
@@ -343,10 +343,10 @@ def test_elicitation(home):
     with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize("2025-06-18", elicitation={})
         mcp.send("tools/call", name="test_elicitation", arguments={"message": "who?"})
-        assert "mode" not in mcp.request()["params"], "that version knows no modes"
+        assert "mode" not in mcp.request()["params"], "that version has no modes"
 
 
-def test_a_question_nobody_answers(home):
+def test_unanswered_question_times_out(home):
     with Mcp(home, **FIXTURES, env={"BAILIFF_MCP_ASK_MS": "100"}) as mcp:
         mcp.initialize(elicitation={"form": {}}, sampling={})
         assert "action: none" in text_of(mcp.tool("test_elicitation", message="who?"))
@@ -357,7 +357,7 @@ def test_a_question_nobody_answers(home):
         assert "LLM response:" in text_of(mcp.reply(call))
 
 
-def test_rounds_of_input(home):
+def test_input_is_requested_in_rounds(home):
     with Mcp(home, **FIXTURES).modern(elicitation={"form": {}}, sampling={}, roots={}) as mcp:
         tool = "test_input_required_result_multi_round"
         first = mcp.tool(tool)
@@ -366,7 +366,7 @@ def test_rounds_of_input(home):
         def again(before, name=tool, **responses):
             return mcp.call("tools/call", name=name, arguments={}, requestState=before["requestState"], inputResponses=responses)
 
-        assert list(again(first)["inputRequests"]) == ["step1"], "what is missing is asked for again"
+        assert list(again(first)["inputRequests"]) == ["step1"], "missing input is requested again"
         second = again(first, step1=accept(name="Ann"), other=accept(x=1))
         assert list(second["inputRequests"]) == ["step2"] and second["requestState"] != first["requestState"], second
         assert "Ann likes red" in text_of(again(second, step2=accept(color="red")))
@@ -415,7 +415,7 @@ def test_permission_through_a_legacy_client():
         assert [r["payload"]["outcome"] for r in returned] == ["deny", "deny", "allow"], returned
 
 
-def test_the_question_is_about_what_would_run():
+def test_question_shows_the_command_that_would_run():
     """A hook may have rewritten the client's request."""
     hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": says(permissionDecision="ask", updatedInput={"command": "touch changed"})}]},
                             {"matcher": "Write", "hooks": [{"type": "command", "command": says(permissionDecision="ask", updatedInput={"file_path": "changed", "content": "other words"})}]}]}
@@ -445,7 +445,7 @@ def test_permission_through_a_modern_client():
         assert len(facts_of(rpc, "permission.requested")) == 1, "both rounds are one request"
 
 
-def test_permission_without_a_way_to_ask():
+def test_permission_without_elicitation_waits_for_an_operator():
     with Policed(ASK) as home, home.rpc() as rpc, Mcp(home) as mcp:
         mcp.initialize()
         result = mcp.tool("exec", command="touch made", cwd=home.work)
@@ -456,7 +456,7 @@ def test_permission_without_a_way_to_ask():
         until("it was made", lambda: os.path.exists(os.path.join(home.work, "made")))
 
 
-def test_an_operator_is_faster():
+def test_operators_answer_withdraws_the_question():
     with Policed(ASK) as home, home.rpc() as rpc:
         def decide(decision):
             action = until("it asks", lambda: rpc.call("list_actions", status="pending")["actions"])[0]["actionId"]
@@ -479,7 +479,7 @@ def test_an_operator_is_faster():
             assert not done.get("isError") and os.path.exists(os.path.join(home.work, "three")), done
 
 
-def test_what_is_shown_is_what_it_is():
+def test_question_contains_no_control_characters():
     with Policed(ASK) as home, Mcp(home) as mcp:
         mcp.initialize(elicitation={})
         mcp.send("tools/call", name="exec", arguments={"command": "touch x # \u202e\u001b[2J", "cwd": home.work})
@@ -489,7 +489,7 @@ def test_what_is_shown_is_what_it_is():
 
 # ---- subscriptions ----
 
-def test_listening(home):
+def test_modern_subscriptions_notify_until_cancelled(home):
     with Mcp(home, **FIXTURES).modern() as mcp:
         listen = mcp.send("subscriptions/listen", notifications={"toolsListChanged": True, "resourceSubscriptions": ["test://watched-resource"]})
         ack = mcp.note("notifications/subscriptions/acknowledged")
@@ -512,10 +512,10 @@ def test_listening(home):
         last = mcp.send("subscriptions/listen", notifications={})
         mcp.note("notifications/subscriptions/acknowledged")
         mcp.process.send_signal(signal.SIGTERM)
-        assert mcp.reply(last)["_meta"][META + "subscriptionId"] == last, "the end is told"
+        assert mcp.reply(last)["_meta"][META + "subscriptionId"] == last, "the end is reported"
 
 
-def test_legacy_subscriptions(home):
+def test_legacy_resources_can_be_subscribed(home):
     with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize()
         assert mcp.call("resources/subscribe", uri="test://watched-resource") == {}

@@ -48,7 +48,7 @@ def test_results_are_plain_text_by_default(home):
         assert "Exit code 5" in text_of(mcp.call("exec", error=True, command="exit 5"))
 
 
-def test_run(home):
+def test_exec_returns_output_and_exit_code(home):
     for mcp in clients(home):
         result = mcp.call("exec", command="echo out; echo err >&2; pwd")
         told = result["structuredContent"]
@@ -77,7 +77,7 @@ def test_background_and_stdin(home):
         assert told["exitCode"] == 2, told
 
 
-def test_progress(home):
+def test_progress_notifications_increase(home):
     for mcp in clients(home):
         call = mcp.begin("exec", progress=True, command="echo step one; while [ ! -e go ]; do sleep 0.05; done")
         mcp.wait_for(lambda: any("step one" in p.get("message", "") for p in mcp.progress_of(call)), "a word of progress")
@@ -88,7 +88,7 @@ def test_progress(home):
         os.unlink(os.path.join(home.work, "go"))
 
 
-def test_cancel(home):
+def test_cancel_ends_the_command(home):
     for i, mcp in enumerate(clients(home)):
         mark = f"mark-{os.getpid()}-{i}"
         call = mcp.begin("exec", command="sleep 1000 & sleep 1000", env={"MARK": mark})
@@ -103,7 +103,7 @@ def test_cancel(home):
         assert mcp.exec("echo still here")[0]["stdout"] == "still here\n"
 
 
-def test_approval():
+def test_approval_is_asked_of_the_client():
     with Home(start=False) as home:
         with open(os.path.join(home.dir, "policy.json"), "w") as f:
             json.dump({"permissions": {"ask": ["Bash(touch:*)"]}}, f)
@@ -118,7 +118,7 @@ def test_approval():
                 mcp.will_answer(answer)
                 told, text = mcp.exec("touch made", error=True)
                 assert told["status"] == "denied" and not os.path.exists(made), text
-            # Clients of the modern era over HTTP share one session: what one of them may for longer, all of them could.
+            # Clients of the modern era over HTTP share one session: a lasting permission for one would apply to all of them.
             assert ("allow_session" in json.dumps(mcp.asked[-1])) != mcp.shared, mcp.asked[-1]
             mcp.will_answer(ALLOW if mcp.shared else SESSION)
             mcp.exec("touch made")
@@ -140,8 +140,8 @@ def test_approval():
             harness.check_facts(home, rpc)
 
 
-def test_ten_megabytes(home):
-    """Of text, and of bytes that are none."""
+def test_ten_megabytes_of_output_are_complete(home):
+    """Of text, and of bytes that are not text."""
     for mcp in clients(home):
         result = mcp.call("exec", command="seq -f 'line %.0f of a long output, which is read whole' 220000")
         told = result["structuredContent"]
@@ -154,7 +154,7 @@ def test_ten_megabytes(home):
         assert (whole["bytes"], whole["sha256"]) == (3000000, hashlib.sha256(b"\xff\x01\n" * 1000000).hexdigest()), whole
 
 
-def test_subscription(home):
+def test_subscribed_resource_sends_updates(home):
     for mcp in clients(home):
         told, _ = mcp.exec("while read x; do echo got $x; done", interactive=True, yieldMs=0)
         uri = f"bailiff://output/{told['processId']}/stdout"
@@ -163,7 +163,7 @@ def test_subscription(home):
         mcp.wait_for(lambda: uri in mcp.updates(), "word that the output has changed")
 
 
-def test_files_and_changes(home):
+def test_files_are_edited_and_changes_applied(home):
     os.mkdir(os.path.join(home.work, ".git"))
     for mcp in clients(home, answer={"action": "accept", "content": {"decision": "apply"}}):
         mcp.call("write_file", path="f", content="a\nb\n")
@@ -174,8 +174,8 @@ def test_files_and_changes(home):
         assert mcp.tell("changes", processId=told["processId"], action="apply")[0]["status"] == "applied" and "c" in mcp.tell("read_file", path="f")[0]["content"]
 
 
-def test_as_a_task(home):
-    """The first client's tasks: the call is answered at once, its end comes later."""
+def test_call_can_run_as_a_task(home):
+    """Tasks of the first client: the call is answered immediately, its result comes later."""
     with Sdk(home, "sdk") as mcp:
         seen = mcp.do("task", params={"name": "exec", "arguments": {"command": "sleep 0.5; echo as a task; exit 3"}})["seen"]
         kinds = [m["type"] for m in seen]
@@ -184,7 +184,7 @@ def test_as_a_task(home):
         assert result["isError"] and result["structuredContent"]["exitCode"] == 3 and "as a task" in text_of(result), result
 
 
-def test_a_client_that_vanishes(home):
+def test_processes_end_when_the_client_is_killed(home):
     for i, (which, mode) in enumerate(CLIENTS):
         marks = {word: f"mark-{os.getpid()}-{i}-{word}" for word in ("front", "back", "detached")}
         mcp = Sdk(home, which, mode=mode)

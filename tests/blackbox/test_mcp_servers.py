@@ -65,7 +65,7 @@ def test_a_server_is_registered_and_called(home):
         valid(home, rpc)
 
 
-def test_what_cannot_be_registered(home):
+def test_invalid_servers_are_rejected_with_the_field(home):
     with home.rpc() as rpc:
         for more, why in (({"url": "ftp://mcp.example.com"}, "url"), ({"url": "http://mcp.example.com"}, "https"), ({"url": "https://m.example", "command": ["x"]}, "either"),
                           ({"url": "https://m.example", "env": {"A": "b"}}, "keyFile"), ({"command": ["x"], "keyFile": "/k"}, "envFiles"),
@@ -87,7 +87,7 @@ def test_what_cannot_be_registered(home):
         assert rpc.call("list_mcp_servers") == {"servers": []} and not [e for e in rpc.events() if e["type"] == "mcp_server.added"]
 
 
-def test_names_that_clash_are_left_out(home):
+def test_tools_with_conflicting_names_are_left_out(home):
     with home.rpc() as rpc:
         rpc.call("register_tools", tools=[{"name": "mcp__fake__echo"}])
         added = add(rpc, home)
@@ -97,7 +97,7 @@ def test_names_that_clash_are_left_out(home):
         assert {x["name"]: x["reason"].split(" ", 2)[2][:10] for x in long["leftOut"]} == {"a.b": "has charac", "n" * 60: "with that ", "echo": "lists this", "bad": "schema is n"[:10]}, long
 
 
-def test_the_loop_calls_it(home):
+def test_loop_calls_tools_of_a_server(home):
     with home.rpc() as rpc:
         add(rpc, home)
         script = [{"calls": [tool("mcp__fake__echo", text="from the server")]}, {"text": "done"}]
@@ -134,7 +134,7 @@ def test_faults_end_one_call_only(home):
         valid(home, rpc)
 
 
-def test_rules_apply_to_its_tools():
+def test_rules_apply_to_tools_of_a_server():
     with Policed({"permissions": {"ask": ["mcp__fake__echo"], "deny": ["mcp__fake__env", "mcp__bad"]}}) as home, home.rpc() as rpc:
         add(rpc, home)
         assert "denied" in str(rpc.fails("add_mcp_server", {"name": "bad", "command": ["true"]})), "also before it is started"
@@ -151,7 +151,7 @@ def test_rules_apply_to_its_tools():
         valid(home, rpc)
 
 
-def test_a_person_is_asked_before_a_server_starts():
+def test_approval_is_requested_before_a_server_starts():
     with Policed({"permissions": {"ask": ["mcp__fake"]}}) as home, home.rpc() as rpc, home.rpc() as other:
         path = os.path.join(home.work, "s.py")
         shutil.copyfile(SERVER, path)
@@ -168,7 +168,7 @@ def test_a_person_is_asked_before_a_server_starts():
         assert [e["payload"]["name"] for e in rpc.events() if e["type"] == "mcp_server.added"] == ["fake"]
 
 
-def test_hooks_see_and_change_its_arguments():
+def test_hooks_see_and_change_arguments_of_a_server():
     with Hooked(pre(says(permissionDecision="allow", updatedInput={"text": "by the hook"}), matcher="mcp__fake__echo")) as home, home.rpc() as rpc:
         add(rpc, home)
         done = echo(rpc, open_turn(rpc, home))
@@ -177,7 +177,7 @@ def test_hooks_see_and_change_its_arguments():
         assert "no servers" in str(rpc.fails("add_mcp_server", {"name": "fake", "command": ["true"]}))
 
 
-def test_plan_and_auto_do_not_trust_it(home):
+def test_modes_plan_and_auto_do_not_trust_a_server(home):
     with home.rpc() as rpc:
         add(rpc, home)
         session = open_turn(rpc, home)
@@ -203,8 +203,8 @@ def test_two_sessions_and_a_crash_of_the_runtime(home):
         valid(home, rpc)
 
 
-def test_the_filesystem_server_of_the_project(home):
-    """A released server, copied into the workspace: the sandbox decides what it may do, whatever its arguments say."""
+def test_released_filesystem_server_is_confined_by_the_sandbox(home):
+    """A released server, copied into the workspace: the sandbox limits it regardless of its arguments."""
     folder = os.path.join(home.work, "server")
     shutil.copytree(os.path.join(npm.packages("mcp-server"), "node_modules"), os.path.join(folder, "node_modules"), symlinks=True)
     program = os.path.join(folder, "node_modules", "@modelcontextprotocol", "server-filesystem", "dist", "index.js")
@@ -255,7 +255,7 @@ def test_a_stateful_server_keeps_running_in_the_sandbox_of_its_thread(home):
         valid(home, rpc)
 
 
-def test_variables_of_a_server(home):
+def test_secret_variables_reach_only_the_server(home):
     secret = os.path.join(home.dir, "secret")
     with open(secret, "w", encoding="utf-8") as f:
         f.write("hidden value\n")
@@ -281,7 +281,7 @@ def test_variables_of_a_server(home):
         valid(home, rpc)
 
 
-def test_a_server_of_one_session(home):
+def test_agent_can_add_a_server_for_its_session_only(home):
     with home.rpc() as rpc, home.rpc() as agent:
         agent.call("initialize", role="agent")
         turn = open_turn(agent, home)
@@ -446,7 +446,7 @@ def test_a_server_is_reached_by_its_url(home):
         valid(home, rpc)
 
 
-def test_the_command_line(home):
+def test_mcp_server_verbs_of_the_command_line(home):
     path = os.path.join(home.work, "s.py")
     shutil.copyfile(SERVER, path)
     assert home.cli("mcp-server", "add", "fake", "--", "python3", path, cwd=home.work).text.split() == ["mcp__fake__echo", "mcp__fake__env"]

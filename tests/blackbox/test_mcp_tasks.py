@@ -11,7 +11,7 @@ from test_mcp_protocol import FIXTURES, accept, running
 TASKS = {"extensions": {META + "tasks": {}}}
 
 
-def test_legacy_tasks(home):
+def test_legacy_call_can_be_created_as_a_task(home):
     with Mcp(home, "--structured") as mcp, home.rpc() as rpc:
         mcp.initialize()
         made = mcp.call("tools/call", name="exec", arguments={"command": "sleep 0.3; echo later"}, task={"ttl": 60000})["task"]
@@ -51,8 +51,8 @@ def test_a_task_outlives_its_client(home):
             assert told["status"] == "completed" and told["result"]["isError"], told
 
 
-def test_a_task_outlives_a_client_that_goes_at_once(home):
-    """It was promised before its process had begun."""
+def test_task_outlives_a_client_that_disconnects_immediately(home):
+    """The task was announced before its process started."""
     for i in range(5):
         mark = os.path.join(home.work, f"go{i}")
         with Mcp(home, "--structured") as mcp:
@@ -77,9 +77,9 @@ def test_a_task_outlives_a_client_that_goes_at_once(home):
             assert mcp.fails("tools/call", name="exec", arguments={"command": "true"}, task=task, code=-32602).message.startswith("task:")
 
 
-def test_long_results_of_tasks_are_kept_whole(home):
+def test_long_results_of_tasks_are_complete(home):
     for size in (20_000, 900_000):
-        # Neither ASCII nor on the borders of anything.
+        # Not ASCII, and not aligned to any boundary.
         command = f"python3 -c 'import sys; sys.stdout.write((\"äöü€😀 \" * {size})[:{size // 3}])'"
         with Mcp(home, "--structured") as mcp, home.rpc() as rpc:
             mcp.initialize()
@@ -97,7 +97,7 @@ def test_long_results_of_tasks_are_kept_whole(home):
             assert told["status"] == "completed" and told["result"]["content"] == whole["content"], told["status"]
 
 
-def test_a_task_of_another_client_is_cancelled(home):
+def test_task_of_another_client_can_be_cancelled(home):
     with home.rpc() as rpc:
         for modern in (False, True):
             with Mcp(home, "--structured") as mcp:
@@ -113,7 +113,7 @@ def test_a_task_of_another_client_is_cancelled(home):
                 assert mcp.call("tasks/get", taskId=made)["status"] == "cancelled"
 
 
-def test_calls_that_end_while_they_become_tasks(home):
+def test_calls_that_end_while_they_become_tasks_leave_no_open_task(home):
     with Mcp(home, **FIXTURES).modern(**TASKS) as mcp, home.rpc() as rpc:
         calls = [mcp.send("tools/call", name="exec", arguments={"command": f"sleep {0.9 + i / 100}"}) for i in range(20)]
         results = [mcp.reply(c) for c in calls]
@@ -124,7 +124,7 @@ def test_calls_that_end_while_they_become_tasks(home):
         until("no task is left over", lambda: all(t["status"] == "completed" for t in rpc.call("list_tasks")["tasks"]))
 
 
-def test_a_call_that_is_cancelled_while_it_becomes_a_task(home):
+def test_call_cancelled_while_it_becomes_a_task_is_ended(home):
     with Mcp(home, "--structured", env={"BAILIFF_MCP_QUICK_MS": "100", "BAILIFF_MCP_HEARTBEAT_MS": "200"}).modern(**TASKS) as mcp, home.rpc() as rpc:
         mcp.tool("ps")
         runtime = home.kill_part("runtime", signal.SIGSTOP)
@@ -140,16 +140,16 @@ def test_a_call_that_is_cancelled_while_it_becomes_a_task(home):
         assert call not in mcp.replies
 
 
-def test_modern_tasks(home):
+def test_slow_modern_calls_become_tasks(home):
     with Mcp(home, **FIXTURES, env={"BAILIFF_MCP_QUICK_MS": "60000"}).modern(**TASKS) as mcp:
         assert mcp.tool("greet", name="you")["resultType"] == "complete"
-        assert mcp.tool("exec", command="echo quick")["resultType"] == "complete", "what is quick is answered as usual"
+        assert mcp.tool("exec", command="echo quick")["resultType"] == "complete", "a quick call is answered directly"
     with Mcp(home, **FIXTURES).modern(elicitation={}, **TASKS) as mcp, home.rpc() as rpc:
         made = mcp.tool("exec", command="sleep 1000")
         assert made["resultType"] == "task" and made["status"] == "working" and "task" not in made and made["pollIntervalMs"] > 0, made
         assert mcp.call("tasks/cancel", taskId=made["taskId"]).keys() <= {"resultType", "_meta"}
         assert mcp.call("tasks/get", taskId=made["taskId"])["status"] == "cancelled"
-        assert mcp.call("tasks/cancel", taskId=made["taskId"])["resultType"] == "complete", "again is no mistake"
+        assert mcp.call("tasks/cancel", taskId=made["taskId"])["resultType"] == "complete", "repeating it is not an error"
         until("it is gone", lambda: not running(rpc))
         mark = os.path.join(home.work, "go")
         heard = mcp.tool("exec", command=f"while [ ! -e {mark} ]; do sleep 0.05; done; exit 5", cwd=home.work)
@@ -168,7 +168,7 @@ def test_modern_tasks(home):
         mcp.fails("tasks/update", taskId="task_none", inputResponses={}, code=-32602)
 
 
-def test_a_task_that_asks(home):
+def test_task_requests_input(home):
     with Mcp(home, **FIXTURES).modern(elicitation={}, **TASKS) as mcp:
         made = mcp.tool("multi_input")["taskId"]
 
@@ -180,7 +180,7 @@ def test_a_task_that_asks(home):
         mcp.call("tasks/update", taskId=made, inputResponses={"first": accept(name="n"), "nobody": {}})
         assert set(get()["inputRequests"]) == {"second"}
         mcp.call("tasks/update", taskId=made, inputResponses={"second": accept(confirm="not a boolean")})
-        assert set(get()["inputRequests"]) == {"second"}, "that was no answer"
+        assert set(get()["inputRequests"]) == {"second"}, "that was not a valid answer"
         mcp.call("tasks/update", taskId=made, inputResponses={"second": accept(confirm=True)})
         until("it ends", lambda: get()["status"] == "completed")
         first = mcp.tool("test_tool_with_task")

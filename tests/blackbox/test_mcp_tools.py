@@ -21,7 +21,7 @@ def agree(question):
 
 
 @contextlib.contextmanager
-def place(policy=None, **more):
+def policed_home(policy=None, **more):
     """A daemon with this policy and a workspace."""
     with Home(start=False, **more) as home:
         if policy:
@@ -48,7 +48,7 @@ def gone(home, mark):
 
 # ---- the list ----
 
-def test_tools_are_described(home):
+def test_tools_have_descriptions_and_plain_schemas(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             tools = {t["name"]: t for t in mcp.tools()}
@@ -64,7 +64,7 @@ def test_tools_are_described(home):
                 assert tools["exec"]["execution"] == {"taskSupport": "optional"}, tools["exec"]
 
 
-def test_wrong_arguments_are_named(home):
+def test_invalid_arguments_are_named(home):
     with Raw(home) as mcp:
         for tool, arguments, word in (("exec", {"command": "true", "timeout": 5}, "timeout"), ("exec", {}, "command"), ("exec", {"command": ["ls"]}, "command"),
                                       ("exec", {"command": "true", "yieldMs": 700000}, "yieldMs"), ("wait", {}, "actionId"),
@@ -76,8 +76,8 @@ def test_wrong_arguments_are_named(home):
             assert word is None or word in text, (tool, arguments, text)
 
 
-def test_an_agent_is_told_what_it_can_act_on(home):
-    """In terms of the tools: it does not mention the control socket's parameters and methods."""
+def test_errors_use_the_terms_of_the_tools(home):
+    """Messages for agents do not mention the control socket's parameters and methods."""
     put(home, "text", "one\n")
     put(home, "long", "y" * 5000)
     theirs = ("list_methods", "the list methods", "start_process", "commandLine", "sandbox.", "until.", "e+")
@@ -136,8 +136,8 @@ def test_an_agent_is_told_what_it_can_act_on(home):
         assert not [r for r in mcp.mcp.call("resources/list")["resources"] if "\ufffd" in r.get("title", "")], "cut within a character"
 
 
-def test_an_agent_cannot_choose_another_tree(home):
-    """A command may write to the tree of its folder: to name one is to ask for what only a person can give."""
+def test_agent_cannot_choose_another_tree(home):
+    """A command can write to the tree of its folder, so choosing the tree is a person's decision."""
     other, inner = os.path.join(home.dir, "other"), os.path.join(home.work, "inner")
     os.makedirs(other)
     os.makedirs(os.path.join(inner, "deep"))
@@ -157,12 +157,12 @@ def test_an_agent_cannot_choose_another_tree(home):
             assert mcp.exec("touch made", error=True, cwd=inner)[0]["exitCode"] != 0
         os.unlink(os.path.join(other, "made"))
         with Raw(home, modern, cwd="/") as mcp:
-            assert mcp.exec("touch made", cwd=inner)[0]["exitCode"] == 0, "it was started in no tree, and has to be told"
+            assert mcp.exec("touch made", cwd=inner)[0]["exitCode"] == 0, "it was started outside any tree, so the folder must be given"
 
 
 # ---- exec ----
 
-def test_exec(home):
+def test_exec_reports_output_exit_code_and_limits(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             result = mcp.call("exec", command="echo out; echo err >&2")
@@ -183,7 +183,7 @@ def test_exec(home):
             assert told["limit"] == "wall" and "wall limit" in text, text
 
 
-def test_long_output_is_shown_by_its_ends(home):
+def test_long_output_shows_head_and_tail(home):
     with Raw(home) as mcp:
         result = mcp.call("exec", command="seq 100000; echo é >&2", maxOutputBytes=1000)
         told, text = result["structuredContent"], text_of(result)
@@ -204,7 +204,7 @@ def test_long_output_is_shown_by_its_ends(home):
         assert part["text"] == "100000\n" and part["eof"] and part["nextOffset"] == part["totalBytes"], part
 
 
-def test_output_is_made_readable(home):
+def test_output_is_sanitized(home):
     with Raw(home) as mcp:
         told, _ = mcp.exec(r"printf '\033[31mred\033[0m \001 \377 caf\303\251 \342\200\256x\n'")
         assert "red" in told["stdout"] and "\033" not in told["stdout"] and "café" in told["stdout"], told
@@ -216,7 +216,7 @@ def test_output_is_made_readable(home):
             assert "\\x" not in told["stdout"] and "�" not in told["stdout"], told["stdout"]
 
 
-def test_in_the_background(home):
+def test_background_command_can_be_waited_for(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             told, text = mcp.exec("echo begun; while [ ! -e go ]; do sleep 0.05; done; echo over; exit 4", background=True)
@@ -226,7 +226,7 @@ def test_in_the_background(home):
             assert [(r["processId"], r["status"]) for r in rows["processes"]] == [(process, "running")] and process in text, rows
             until("it has printed", lambda: mcp.tell("read_output", processId=process)[0]["text"] == "begun\n")
             told, _ = mcp.tell("wait", processId=process, timeoutMs=10)
-            assert told["status"] == "running" and told["stdout"] == "", "what was shown is not shown again"
+            assert told["status"] == "running" and told["stdout"] == "", "output is shown once"
             put(home, "go", "")
             told, text = mcp.tell("wait", error=True, processId=process)
             assert told["exitCode"] == 4 and told["stdout"] == "over\n" and "bytes 6 to 11" in text, text
@@ -235,7 +235,7 @@ def test_in_the_background(home):
             assert mcp.tell("ps", all=True)[0]["processes"][0]["exitCode"] == 4
 
 
-def test_a_call_that_yields(home):
+def test_call_yields_after_its_time(home):
     with Raw(home) as mcp:
         told, text = mcp.exec("echo first; sleep 1000", yieldMs=300)
         assert told["status"] == "running" and "Still running" in text, text
@@ -244,7 +244,7 @@ def test_a_call_that_yields(home):
         assert mcp.tell("kill", processId=told["processId"])[0]["status"] == "terminated", "ending it twice is fine"
 
 
-def test_characters_are_whole_wherever_a_call_ends(home):
+def test_characters_are_not_split_between_calls(home):
     with Raw(home) as mcp:
         told, _ = mcp.exec("printf 'a\\342\\202'; read x; printf '\\254b'", interactive=True, yieldMs=0)
         process, seen = told["processId"], told["stdout"]
@@ -265,7 +265,7 @@ def test_characters_are_whole_wherever_a_call_ends(home):
         assert mcp.exec("printf '\\033[0m'")[0]["stdout"] == ""
 
 
-def test_stdin(home):
+def test_stdin_can_be_written_and_closed(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             told, _ = mcp.exec("while read x; do echo got $x; done; echo bye; exit 3", interactive=True, yieldMs=0)
@@ -283,7 +283,7 @@ def test_stdin(home):
             assert "stdin" not in told["next"] and mcp.call("write_stdin", error=True, processId=told["processId"], text="x")
 
 
-def test_a_terminal(home):
+def test_terminal_can_be_typed_into_and_read(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             told, _ = mcp.exec("printf 'name? '; read n; printf '\\033[2J\\033[3;5Hhello %s' $n; read x", tty=True, yieldMs=0)
@@ -301,8 +301,8 @@ def test_a_terminal(home):
 
 # ---- denials ----
 
-def test_a_rule_denies():
-    with place({"deny": ["Bash(rm:*)", "Edit(locked/**)"]}) as home:
+def test_denial_by_a_rule_is_explained():
+    with policed_home({"deny": ["Bash(rm:*)", "Edit(locked/**)"]}) as home:
         for modern in ERAS:
             with Raw(home, modern) as mcp:
                 told, text = mcp.exec("rm -rf build", error=True)
@@ -312,9 +312,9 @@ def test_a_rule_denies():
                 assert told["status"] == "denied" and "Edit(locked/**)" in text and "bailiff-tool" not in text, text
 
 
-def test_the_sandbox_refuses():
+def test_denial_by_the_sandbox_is_explained():
     """With audit, which belongs to one daemon per machine; the other tests do not use it."""
-    with harness.audit_turn(), place(options=()) as home:
+    with harness.audit_turn(), policed_home(options=()) as home:
         with home.rpc() as rpc:
             state = rpc.call("get_health")["violations"]
         if state["state"] != "enforced":
@@ -325,25 +325,25 @@ def test_the_sandbox_refuses():
             assert "denied: " in text and '{"workspace":{"writeRoots":["/etc"],"extends":"workspace"}}' in told["toAllow"] and told["toAllow"] in text, text
 
 
-def test_a_guess_where_refusals_are_not_seen(home):
+def test_denial_is_hinted_without_audit(home):
     with Raw(home) as mcp:
         told, text = mcp.exec("echo x >/etc/hosts", error=True)
         assert [(d["what"], d["confidence"]) for d in told["denials"]] == [("create /etc/hosts (outside the write roots)", "hint")], told
         assert "probably denied" in text and "/etc" in told["toAllow"], text
         told, text = mcp.exec("echo Read-only file system; false", error=True)
         assert "denials" not in told and "perhaps the sandbox" in told["hint"] and told["hint"] in text, told
-        assert "hint" not in mcp.exec("echo Read-only file system")[0], "what went well needs no guess"
+        assert "hint" not in mcp.exec("echo Read-only file system")[0], "a successful command gets no hint"
 
 
-def test_permission_is_asked_for():
-    with place({"ask": ["Bash(touch:*)", "Edit(guarded/**)"]}) as home:
+def test_permission_is_asked_of_the_client():
+    with policed_home({"ask": ["Bash(touch:*)", "Edit(guarded/**)"]}) as home:
         for modern in ERAS:
             with Raw(home, modern, answer=ALLOW) as mcp:
                 told, _ = mcp.exec("touch made", justification="because\nI \033[1mmust")
                 assert told["exitCode"] == 0 and os.path.exists(os.path.join(home.work, "made")), told
                 question = mcp.asked[-1]
                 assert "touch made" in question["message"] and "Bash(touch:*)" in question["message"] and "because" in question["message"], question
-                assert "\033" not in question["message"], "what the model says cannot paint the question"
+                assert "\033" not in question["message"], "text of the model cannot contain control sequences"
                 assert mcp.tell("write_file", path="guarded/x", content="x", createFolders=True)[0]["status"] == "completed"
                 assert get(home, "guarded/x") == "x" and "guarded/x" in mcp.asked[-1]["message"], mcp.asked[-1]
                 for answer in (DENY, NO):
@@ -361,8 +361,8 @@ def test_permission_is_asked_for():
 
 
 def test_a_question_hides_nothing():
-    """Padding does not push the end of a command out of sight; what else a command or file is given is shown."""
-    with place({"ask": ["Bash(touch:*)", "Edit(guarded/**)"]}) as home:
+    """Padding does not hide the end of a command; the other arguments of a command or file operation are shown."""
+    with policed_home({"ask": ["Bash(touch:*)", "Edit(guarded/**)"]}) as home:
         for modern in ERAS:
             with Raw(home, modern, answer=DENY) as mcp:
                 def question(tool, **arguments):
@@ -388,9 +388,9 @@ def test_a_question_hides_nothing():
                 assert f"({len(patch)} bytes)" in asked and "Add File: guarded/x" in asked and "+the-tail" in asked and "NOT ALL" in asked, asked
 
 
-def test_nobody_can_be_asked():
+def test_without_elicitation_the_action_waits_for_an_operator():
     """The action waits for an operator; the agent is notified, cannot answer it, and may wait."""
-    with place({"ask": ["Bash(touch:*)", "Edit(guarded/**)"]}) as home:
+    with policed_home({"ask": ["Bash(touch:*)", "Edit(guarded/**)"]}) as home:
         for modern in ERAS:
             with Raw(home, modern) as mcp:
                 told, text = mcp.exec("touch made; echo done")
@@ -425,7 +425,7 @@ def test_nobody_can_be_asked():
 
 # ---- files ----
 
-def test_files(home):
+def test_file_tools(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             told, text = mcp.tell("write_file", path="a/b.txt", content="".join(f"line {i}\n" for i in range(5000)), createFolders=True)
@@ -454,7 +454,7 @@ def test_files(home):
         assert any(e["type"] == "turn.completed" for e in turns), "the turn of the file tools ends with the client"
 
 
-def test_many_files_at_once(home):
+def test_files_are_written_in_parallel(home):
     with Raw(home) as mcp:
         calls = [mcp.begin("write_file", path=f"f{i}", content=str(i)) for i in range(20)]
         for result in [mcp.finish(c) for c in calls]:
@@ -470,7 +470,7 @@ def test_many_files_at_once(home):
         mcp.call("write_file", path="after", content="x")
 
 
-def test_a_profile_that_the_user_set_stays(home):
+def test_profile_set_by_the_user_stays(home):
     with Raw(home, args=("--profile", "readonly")) as mcp:
         _, text = mcp.exec("echo x >made", error=True, profile="workspace")
         assert "readonly" in text and "the user has set" in text, text
@@ -479,7 +479,7 @@ def test_a_profile_that_the_user_set_stays(home):
     assert not os.path.exists(os.path.join(home.work, "made"))
 
 
-def test_held_back_changes(home):
+def test_changes_are_reviewed_and_applied_with_approval(home):
     os.mkdir(os.path.join(home.work, ".git"))
     for modern in ERAS:
         put(home, "kept", "one\n")
@@ -502,7 +502,7 @@ def test_held_back_changes(home):
             if modern:
                 told, _ = mcp.exec("echo unasked >>kept", cow=True)
                 call = {"name": "changes", "arguments": {"processId": told["processId"], "action": "apply"}}
-                # An approval that is sent with the first call answers no question; and a state alone leads to the full question again.
+                # An approval sent with the first call is ignored, and a state without an answer gets the full question again.
                 first = mcp.request("tools/call", **call, inputResponses={"settle": {"action": "accept", "content": {"decision": "apply"}}})
                 again = mcp.request("tools/call", **call, requestState=first["requestState"])
                 for result in (first, again):
@@ -514,9 +514,9 @@ def test_held_back_changes(home):
             assert told["status"] == "needs_person" and "bailiff apply" in text, text
 
 
-# ---- on the way ----
+# ---- progress, cancellation, disconnects ----
 
-def test_progress_tells_something(home):
+def test_progress_shows_the_last_line_of_output(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             call = mcp.begin("exec", progress=True, command="echo compiling; while [ ! -e go ]; do sleep 0.05; done; echo over")
@@ -528,7 +528,7 @@ def test_progress_tells_something(home):
             os.unlink(os.path.join(home.work, "go"))
 
 
-def test_cancelling_kills_the_tree(home):
+def test_cancelled_call_ends_its_tree(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             mark = f"mark-{os.getpid()}-{modern}"
@@ -540,7 +540,7 @@ def test_cancelling_kills_the_tree(home):
             assert call not in mcp.mcp.replies, "a cancelled call is not answered"
 
 
-def test_a_client_that_leaves(home):
+def test_only_detached_commands_outlive_the_client(home):
     """Foreground and background commands end with it, detached ones continue; also when the gateway is killed."""
     for way in ("close", "vanish"):
         marks = {word: f"mark-{os.getpid()}-{way}-{word}" for word in ("front", "back", "detached")}
@@ -560,7 +560,7 @@ def test_a_client_that_leaves(home):
         gone(home, marks["detached"])
 
 
-def test_a_flood_holds_up_nobody_else(home):
+def test_flood_of_calls_delays_no_other_client(home):
     with Raw(home) as mcp, Raw(home) as other:
         for i in range(300):
             mcp.begin("exec", command="sleep 0.05; echo done")
@@ -574,7 +574,7 @@ def test_a_flood_holds_up_nobody_else(home):
 
 # ---- resources, prompts ----
 
-def test_resources(home):
+def test_outputs_are_resources(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             told, _ = mcp.exec("seq 3; echo e >&2")
@@ -603,7 +603,7 @@ def test_resources(home):
             assert process in mcp.complete(ref, "processId", process[:12]) and mcp.complete(ref, "stream", "st") == ["stdout", "stderr"]
 
 
-def test_a_long_output_page_by_page(home):
+def test_long_output_is_read_page_by_page(home):
     with Raw(home) as mcp:
         told, _ = mcp.exec("seq 1000000", maxOutputBytes=100)
         whole = mcp.whole(f"bailiff://output/{told['processId']}/stdout")
@@ -612,7 +612,7 @@ def test_a_long_output_page_by_page(home):
         assert whole["bytes"] == len(wanted) and whole["sha256"] == hashlib.sha256(wanted).hexdigest() and whole["pages"] >= 7, whole
 
 
-def test_subscriptions(home):
+def test_subscribed_output_sends_updates(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             told, _ = mcp.exec("while read x; do echo got $x; done", interactive=True, yieldMs=0)
@@ -623,7 +623,7 @@ def test_subscriptions(home):
             until("it is there", lambda: mcp.read(uri)[0]["text"] == "got one\n")
 
 
-def test_prompts(home):
+def test_prompts_are_listed_and_filled(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             prompts = {p["name"]: p for p in mcp.prompts()}
@@ -647,7 +647,7 @@ def test_prompts(home):
 
 # ---- facts ----
 
-def test_the_facts_are_those_of_native_calls(home):
+def test_calls_write_the_same_events_as_native_starts(home):
     def kinds(rpc, process):
         return [e["type"] for e in rpc.events(processId=process)]
     with home.rpc() as rpc, Raw(home) as mcp:
@@ -666,7 +666,7 @@ def test_the_facts_are_those_of_native_calls(home):
 # ---- statements about a result are correct ----
 
 def test_results_do_not_mislead():
-    with place() as home, Raw(home) as mcp:
+    with policed_home() as home, Raw(home) as mcp:
         _, text = mcp.exec("true", cow=True)
         assert "changed no files" in text and "held back" not in text, text
         _, text = mcp.exec("echo x >made", cow=True)
