@@ -93,7 +93,7 @@ void engine_write_stdin(struct engine *g, const char *id, const void *p, size_t 
 void engine_type_stdin(struct engine *g, const char *id, const void *p, size_t n, bool eof, const struct caller *c,
 		       engine_reply_fn fn, void *ctx)
 {
-	fake_asked("write_checked", id, c, fn, ctx);
+	fake_request("write_checked", id, c, fn, ctx);
 }
 void engine_close_stdin(struct engine *g, const char *id, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
