@@ -24,7 +24,6 @@
 
 #define DICTIONARY_LEN (sizeof(dictionary_text) - 1)
 #define MATCH_MIN 4u
-#define MATCH_STEP 8u /* positions inside a match are remembered at this distance: all of them take twice the time */
 #define TOKEN_MAX 15u
 #define HASH_BITS 13
 #define SHORT_HASH_BITS 11 /* for texts up to SHORT_TEXT: the heads are cleared for each text */
@@ -132,7 +131,15 @@ static inline size_t find_match(const char *text, const char *at, const char *en
 	return length;
 }
 
-/* Greedy: takes the match that it finds. Of the positions inside a match, some are found again, too. */
+static inline void remember(const char *text, const char *at, uint16_t *heads, unsigned shift)
+{
+	heads[hash_of(load32(at)) >> shift] = (uint16_t)(at - text + 1);
+}
+
+/*
+ * Greedy: takes the match that it finds. Of the positions inside a match only the second and the last but one are
+ * remembered: with every eighth one it takes 15 % longer, and events and documents become larger by 1 %.
+ */
 size_t lz_compress(const void *text, size_t n, void *dst)
 {
 	const unsigned shift = n <= SHORT_TEXT ? HASH_BITS - SHORT_HASH_BITS : 0;
@@ -154,8 +161,10 @@ size_t lz_compress(const void *text, size_t n, void *dst)
 		if (sequence_max((size_t)(at - literals), match) > (size_t)(out_end - out))
 			return 0;
 		out = put_sequence(out, out_end, literals, (size_t)(at - literals), match, offset);
-		for (const char *p = at + 1; p < at + match && p + MATCH_MIN <= end; p += MATCH_STEP)
-			heads[hash_of(load32(p)) >> shift] = (uint16_t)(p - (const char *)text + 1);
+		if (at + match - 2 + MATCH_MIN <= end) {
+			remember(text, at + match - 2, heads, shift);
+			remember(text, at + 1, heads, shift);
+		}
 		at += match;
 		literals = at;
 	}
