@@ -2,7 +2,6 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "runtime/event/event.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,19 +15,20 @@
 /*
  * The part of an id that sorts by time comes first: the lists of ids that were created together, such as a session,
  * its thread, its turn and its process, are then on one page at the end of the table, and a commit writes that page
- * instead of one page per field.
+ * instead of one page per field. False if the id is too long for a key.
  */
-static void make_prefix(int field, const char *id, size_t len, struct db_key *ret)
+static bool make_prefix(int field, const struct id_text *id, struct db_key *ret)
 {
-	const char *sep = memchr(id, '_', len);
-	size_t head = sep ? (size_t)(sep + 1 - id) : 0;
+	const char *sep = memchr(id->text, '_', id->len);
+	size_t head = sep ? (size_t)(sep + 1 - id->text) : 0;
 
 	db_key_reset(ret);
-	db_key_add(ret, id + head, len - head);
+	db_key_add(ret, id->text + head, id->len - head);
 	db_key_u8(ret, 0);
 	db_key_u8(ret, (uint8_t)field);
-	db_key_add(ret, id, head);
+	db_key_add(ret, id->text, head);
 	db_key_u8(ret, 0);
+	return db_key_ok(ret) && ret->len + sizeof(uint64_t) <= DB_KEY_MAX;
 }
 
 /* False if the event has no such id, or the field is not indexed. */
@@ -36,10 +36,7 @@ static bool make_event_prefix(const struct event_view *ev, int field, struct db_
 {
 	const struct id_text *id = &ev->ids[field];
 
-	if (!id->text || !id_field_indexed((enum id_field)field))
-		return false;
-	make_prefix(field, id->text, id->len, ret);
-	return db_key_ok(ret) && ret->len + sizeof(uint64_t) <= DB_KEY_MAX;
+	return id->text && id_field_indexed((enum id_field)field) && make_prefix(field, id, ret);
 }
 
 static size_t put_distance(unsigned char *at, uint64_t v)
@@ -197,39 +194,42 @@ int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *e
 /* ---- many events ---- */
 
 struct batch_list {
-	struct db_key prefix;
+	int field;
+	struct id_text id; /* of the first event */
 	uint64_t *sequences;
 	size_t count, size;
 };
 
-/* By the field, as a character that is never NUL, and the id. */
+/* Most events have the ids of the event before. The key of the map is the field, as a character that is never NUL, and
+ * the id. */
 static struct batch_list *find_list(struct index_batch *b, int field, const struct id_text *id)
 {
-	char key[DB_KEY_MAX + 2];
-	struct batch_list *l;
+	struct batch_list *l = b->latest[field];
+	char key[UINT8_MAX + 2]; /* the length of an id is one byte (event.h) */
 
+	if (l && l->id.len == id->len && memcmp(l->id.text, id->text, id->len) == 0)
+		return l;
 	key[0] = (char)(field + 1);
 	memcpy(key + 1, id->text, id->len);
 	key[1 + id->len] = '\0';
 	l = strmap_get(&b->lists, key);
 	if (!l) {
 		l = mem_zalloc(1, sizeof(*l));
+		l->field = field;
+		l->id = *id;
 		strmap_put(&b->lists, key, l);
 	}
+	b->latest[field] = l;
 	return l;
 }
 
 void index_batch_add(struct index_batch *b, const struct event_view *ev)
 {
-	struct db_key prefix;
-
 	for (int f = 0; f < ID_FIELD_COUNT; f++) {
-		if (!make_event_prefix(ev, f, &prefix))
+		if (!ev->ids[f].text || !id_field_indexed((enum id_field)f))
 			continue;
 		struct batch_list *l = find_list(b, f, &ev->ids[f]);
 
-		if (!l->count)
-			l->prefix = prefix;
 		if (l->count == l->size) {
 			l->size = l->size ? 2 * l->size : 16;
 			l->sequences = mem_realloc(l->sequences, l->size * sizeof(*l->sequences));
@@ -250,9 +250,10 @@ static void put_list(void *ctx, const char *key, void *value)
 {
 	const struct batch_list *l = value;
 	struct batch_put *x = ctx;
+	struct db_key prefix;
 
-	if (x->rc == 0)
-		x->rc = put_sequences(x->db, x->txn, x->cur, &l->prefix, l->sequences, l->count, x->e);
+	if (x->rc == 0 && make_prefix(l->field, &l->id, &prefix))
+		x->rc = put_sequences(x->db, x->txn, x->cur, &prefix, l->sequences, l->count, x->e);
 }
 
 int index_batch_put(struct index_batch *b, const struct db *d, MDB_txn *txn, struct err *e)
@@ -334,7 +335,7 @@ int index_scan_begin(const struct db *d, MDB_txn *txn, int field, const char *id
 	int rc;
 
 	*ret = (struct index_scan){ .from = from };
-	make_prefix(field, id, len, &ret->prefix);
+	(void)make_prefix(field, &(struct id_text){ .text = id, .len = len }, &ret->prefix);
 	rc = mdb_cursor_open(txn, d->t[DB_INDEX], &ret->cur);
 	return rc == 0 ? 0 : db_err(e, rc, "read an index");
 }

@@ -8,20 +8,22 @@
  */
 
 #include "runtime/base/strmap.h"
+#include "runtime/event/event.h"
 #include "runtime/store/db.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct batch_list;
 struct err;
-struct event_view;
 
 /* Adds an event, which is newer than all others, under all its indexed ids. */
 int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e);
-/* The same for many events: each list is written once. The batch is empty at first (zeroed). */
+/* The same for many events, which stay in memory: each list is written once. The batch is empty at first (zeroed). */
 struct index_batch {
 	struct strmap lists;
+	struct batch_list *latest[ID_FIELD_COUNT]; /* of the last event with such an id */
 };
 void index_batch_add(struct index_batch *b, const struct event_view *ev);
 int index_batch_put(struct index_batch *b, const struct db *d, MDB_txn *txn, struct err *e);
