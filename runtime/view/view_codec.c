@@ -47,7 +47,7 @@ static const struct view_field *field_after(const struct view_schema *schema, co
 	for (size_t i = 0, k = *at; i < schema->nfields; i++, k++) {
 		const struct view_field *f = &schema->fields[k < schema->nfields ? k : (k = 0)];
 
-		if (len != f->length || memcmp(name, f->member, len) != 0)
+		if (len != f->length || *name != *f->member || memcmp(name, f->member, len) != 0)
 			continue;
 		*at = k + 1;
 		return f;
@@ -316,29 +316,36 @@ int view_save(struct models *m, const struct view_schema *schema, const char *id
 	return models_put(m, (uint8_t)schema->kind, id, strlen(id), text.data, text.len, e);
 }
 
-static int list_key(const char *owner, const char *member, char key[LIST_KEY_MAX])
+/* Its length; 0: a part is "". Called too often for snprintf. */
+static size_t list_key(const char *owner, const char *member, char key[LIST_KEY_MAX])
 {
-	if (!*owner || (member && !*member))
+	const size_t n = strlen(owner), more = member ? strlen(member) : 0;
+
+	assert(n + 1 + more < LIST_KEY_MAX);
+	if (n == 0 || (member && more == 0) || n + 1 + more >= LIST_KEY_MAX)
 		return 0;
-	return snprintf(key, LIST_KEY_MAX, "%s%s%s", owner, member ? "/" : "", member ? member : "");
+	memcpy(key, owner, n);
+	if (!member)
+		return n;
+	key[n] = '/';
+	memcpy(key + n + 1, member, more);
+	return n + 1 + more;
 }
 
 int view_list_put(struct models *m, enum view_kind kind, const char *owner, const char *member, struct err *e)
 {
 	char key[LIST_KEY_MAX];
-	int n = list_key(owner, member, key);
+	const size_t n = list_key(owner, member, key);
 
-	return n > 0 ? models_put(m, (uint8_t)kind, key, (size_t)n, "{}", 2, e) : 0;
+	return n ? models_put(m, (uint8_t)kind, key, n, "{}", 2, e) : 0;
 }
 
 int view_list_del(struct models *m, enum view_kind kind, const char *owner, const char *member, struct err *e)
 {
 	char key[LIST_KEY_MAX];
-	int n = list_key(owner, member, key);
+	const size_t n = list_key(owner, member, key);
 
-	if (n <= 0)
-		return 0;
-	return models_del(m, (uint8_t)kind, key, (size_t)n, e) < 0 ? -1 : 0;
+	return n && models_del(m, (uint8_t)kind, key, n, e) < 0 ? -1 : 0;
 }
 
 void view_copy_string(char dst[ID_SIZE], struct jval v)

@@ -40,14 +40,15 @@ enum view_type {
 /* What a field gets when an event creates the document; FILL_UPDATED with each later event as well. */
 enum view_fill { FILL_NOTHING, FILL_ID, FILL_TEXT, FILL_ZERO, FILL_UID, FILL_CREATED, FILL_UPDATED };
 
+/* Small: each event goes through the fields of all documents that it changes. */
 struct view_field {
 	const char *member;
-	size_t offset;
-	size_t length; /* of the member's name */
-	enum view_type type;
-	enum view_fill fill;
-	enum id_field id;    /* FILL_ID */
-	const char *initial; /* FILL_TEXT */
+	uint16_t offset;
+	uint8_t length; /* of the member's name */
+	enum view_type type : 8;
+	enum view_fill fill : 8;
+	enum id_field id : 8; /* FILL_ID */
+	const char *initial;  /* FILL_TEXT */
 };
 
 struct view_schema {
