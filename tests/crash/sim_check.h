@@ -37,6 +37,8 @@ struct sim_check {
 	struct strmap turns, processes, calls, actions, tasks, jobs, subagents, sandboxes; /* id → enum sim_life */
 	struct strmap loops;   /* turns that the loop drives, likewise */
 	struct strmap expired; /* outputs, likewise */
+	struct strmap linked;  /* "CHANNEL REMOTE" of peers' tasks, likewise */
+	struct strmap servers; /* "SESSION NAME" of MCP servers, likewise; SESSION "" = of all */
 	struct strmap active;  /* threadId → turnId (owned) */
 	struct pool asked;     /* actions, of clients and of the engine */
 	uint64_t seen[EVENT_TYPE_COUNT];
@@ -222,6 +224,44 @@ static inline void check_tool_failed(struct sim_check *c, const struct event_vie
 	check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END);
 }
 
+/* A peer's task is linked once, and reports follow the link. */
+static inline void check_peer_task(struct sim_check *c, const struct event_view *ev)
+{
+	char channel[80], remote[80], key[sizeof channel + sizeof remote + 1];
+
+	event_id_copy(ev, ID_CHANNEL, channel, sizeof channel);
+	jval_str(jval_get(event_payload(ev), "remoteTaskId"), remote, sizeof remote);
+	snprintf(key, sizeof key, "%s %s", channel, remote);
+	const bool known = life(&c->linked, key) != LIFE_NONE, links = ev->type == EVENT_CHANNEL_PEER_TASK_LINKED;
+	if (known == links)
+		check_fail(c, ev, links ? "is linked twice" : "is not linked", key);
+	live(&c->linked, key, LIFE_BEGUN);
+}
+
+/* Only a server that was added is removed. Those of sessions do not survive the runtime (check_restarted). */
+static inline void check_mcp_server(struct sim_check *c, const struct event_view *ev)
+{
+	char session[80], name[80], key[sizeof session + sizeof name + 1];
+
+	jval_str(jval_get(event_payload(ev), "sessionId"), session, sizeof session);
+	jval_str(jval_get(event_payload(ev), "name"), name, sizeof name);
+	snprintf(key, sizeof key, "%s %s", session, name);
+	if (ev->type == EVENT_MCP_SERVER_REMOVED && life(&c->servers, key) != LIFE_BEGUN)
+		check_fail(c, ev, "is removed, but was not added", key);
+	live(&c->servers, key, ev->type == EVENT_MCP_SERVER_ADDED ? LIFE_BEGUN : LIFE_ENDED);
+}
+
+static inline void forget_session_server(void *ctx, const char *key, void *value)
+{
+	if (key[0] != ' ')
+		live(ctx, key, LIFE_ENDED);
+}
+
+static inline void check_restarted(struct sim_check *c)
+{
+	strmap_visit(&c->servers, forget_session_server, &c->servers);
+}
+
 static inline bool check_event(void *ctx, const struct event_view *ev)
 {
 	struct sim_check *c = ctx;
@@ -250,6 +290,11 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	case EVENT_TOOL_FAILED: check_tool_failed(c, ev); break;
 	case EVENT_TOOL_RESULT: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END); break;
 	case EVENT_OUTPUT_EXPIRED: check_expired(c, ev); break;
+	case EVENT_CHANNEL_PEER_TASK_LINKED:
+	case EVENT_CHANNEL_PEER_TASK_UPDATED: check_peer_task(c, ev); break;
+	case EVENT_MCP_SERVER_ADDED:
+	case EVENT_MCP_SERVER_REMOVED: check_mcp_server(c, ev); break;
+	case EVENT_HISTORY_RECONSTRUCTED: check_restarted(c); break;
 	case EVENT_ACTION_REQUIRED:
 	case EVENT_ACTION_RESOLVED: check_action(c, ev); break;
 	case EVENT_SANDBOX_CREATED: check_life(c, ev, &c->sandboxes, ID_SANDBOX, PART_BEGIN); break;
@@ -304,8 +349,10 @@ static inline void check_free_value(void *ctx, const char *key, void *value) { f
 
 static inline void check_done(struct sim_check *c)
 {
-	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls, &c->actions,   &c->tasks,
-				       &c->jobs,  &c->subagents, &c->loops, &c->sandboxes, &c->expired };
+	struct strmap *const all[] = {
+		&c->turns,     &c->processes, &c->calls,     &c->actions, &c->tasks,  &c->jobs,
+		&c->subagents, &c->loops,     &c->sandboxes, &c->expired, &c->linked, &c->servers
+	};
 
 	strmap_each(&c->active, check_free_value, NULL);
 	strmap_done(&c->active);

@@ -5,8 +5,8 @@
  * The simulated model: what bailiff-model prints for a request, at random. It answers with text or calls, fails, is cut
  * off, or says nothing. Each request is checked first: calls and their results must be paired as the dialects demand.
  *
- * A call of `shell` has the number of its effect in its command. An effect is permitted once the answer that has it was
- * printed up to its terminal event, and it may happen once.
+ * A call of `shell` or of an MCP server's tool has the number of its effect in its command. An effect is permitted once
+ * the answer that has it was printed up to its terminal event, and it may happen once.
  */
 
 #include "runtime/base/buf.h"
@@ -22,6 +22,7 @@
 
 #define SIM_EFFECTS 65536u
 #define SIM_EFFECT_NAME "effect-"
+#define SIM_MCP_TOOL "mcp__one__act"
 
 enum sim_effect { EFFECT_UNKNOWN, EFFECT_PERMITTED, EFFECT_DONE };
 
@@ -259,7 +260,18 @@ static size_t sim_terminal(struct buf *out, enum dialect d, bool calls, bool cut
 	return (end ? end : out->len) - 2;
 }
 
-static void sim_calls(struct sim_models *m, struct buf *out, enum dialect d, uint64_t random)
+/* The command of a call, with the number of its effect. */
+static char *sim_effect_text(struct sim_models *m)
+{
+	char *text = mem_printf("true " SIM_EFFECT_NAME "%u.", m->count);
+
+	if (++m->count >= SIM_EFFECTS)
+		abort();
+	return text;
+}
+
+/* `mcp`: the request offers the tool of an MCP server. */
+static void sim_calls(struct sim_models *m, struct buf *out, enum dialect d, bool mcp, uint64_t random)
 {
 	const int n = 1 + (int)(random % 3);
 
@@ -271,11 +283,10 @@ static void sim_calls(struct sim_models *m, struct buf *out, enum dialect d, uin
 		} else if (random % 7 == 1) {
 			sim_call(out, d, i, id, "shell", json_pack("{s:i}", "command", 1));
 		} else {
-			mem_auto char *command = mem_printf("true " SIM_EFFECT_NAME "%u.", m->count);
+			mem_auto char *command = sim_effect_text(m);
 
-			if (++m->count >= SIM_EFFECTS)
-				abort();
-			sim_call(out, d, i, id, "shell", json_pack("{s:s}", "command", command));
+			sim_call(out, d, i, id, mcp && random % 7 < 5 ? SIM_MCP_TOOL : "shell",
+				 json_pack("{s:s}", "command", command));
 		}
 	}
 }
@@ -313,7 +324,7 @@ static void sim_answer(struct sim_models *m, const char *input, uint64_t random,
 						  "input_tokens", 9));
 		sim_text(&out, d, "something");
 		if (calls)
-			sim_calls(m, &out, d, random);
+			sim_calls(m, &out, d, strstr(input, SIM_MCP_TOOL) != NULL, random);
 		if (what >= 92 && what < 95)
 			buf_str(&out, "data: {not json\n\n");
 		else if (what >= 83 && what < 92) /* cut off */
@@ -348,6 +359,40 @@ static unsigned sim_effect_of(const void *plan, size_t len)
 	const char *at = plan ? memmem(plan, len, SIM_EFFECT_NAME, strlen(SIM_EFFECT_NAME)) : NULL;
 
 	return at ? (unsigned)strtoul(at + strlen(SIM_EFFECT_NAME), NULL, 10) + 1 : 0;
+}
+
+/* What bailiff-tool prints for an MCP server: its tools, or the result of a call. False: it is another program. */
+static bool sim_mcp_answer(const void *plan, size_t len, uint64_t random, struct sim_answer *ret)
+{
+	static const char list[] = "mcp\0list", call[] = "mcp\0call";
+	static const struct {
+		const char *text;
+		int exit_code;
+	} lists[] = {
+		{ "{\"server\":{\"name\":\"s\",\"version\":\"1\"},\"tools\":[{\"name\":\"act\",\"inputSchema\":"
+		  "{\"type\":\"object\"}}]}",
+		  0 },
+		{ "{\"server\":{\"name\":\"s\",\"version\":\"2\"},\"tools\":[{\"name\":\"act\"},{\"name\":\"no name\"},"
+		  "{\"name\":\"act\"}]}",
+		  0 },
+		{ "{\"error\":{\"message\":\"no\"}}", 1 },
+		{ "{not json", 0 },
+	}, results[] = {
+		{ "{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"done\"}]}}", 0 },
+		{ "{\"result\":{\"content\":[],\"isError\":true}}", 0 },
+		{ "{\"error\":{\"message\":\"no\"}}", 1 },
+		{ "", 0 },
+	};
+	const bool lists_tools = plan && memmem(plan, len, list, sizeof list);
+	/* Most succeed. */
+	const size_t i = random % 8 < 5 ? random % 8 % 2 : 2 + random % 2;
+
+	if (!lists_tools && !(plan && memmem(plan, len, call, sizeof call)))
+		return false;
+	*ret = (struct sim_answer){ .text = mem_strdup(lists_tools ? lists[i].text : results[i].text),
+				    .exit_code = lists_tools ? lists[i].exit_code : results[i].exit_code };
+	ret->len = strlen(ret->text);
+	return true;
 }
 
 static void sim_effect_happens(struct sim_models *m, unsigned effect)

@@ -5,6 +5,7 @@
 
 #include "tests/crash/sim_client.h"
 
+#include "runtime/engine/call/mcp_server.h"
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/loop/loop.h"
 #include "runtime/engine/model/model.h"
@@ -334,6 +335,78 @@ static void do_client_tool(struct sim *s)
 	}
 }
 
+static void add_mcp_server(struct sim *s, const char *name, const char *session_id)
+{
+	json_auto_t *command = object("[s,s]", "server", "--stdio"), *env = object("{s:s}", "A", "b");
+	const struct mcp_registration r = { .name = name,
+					    .command = command,
+					    .env = sim_chance(&s->w, 30) ? env : NULL,
+					    .session_id = session_id,
+					    .stateful = !session_id && sim_chance(&s->w, 30),
+					    .replace = sim_chance(&s->w, 50) };
+	const struct caller c = caller_of(s);
+
+	engine_add_mcp_server(s->w.engine, &r, &c, on_reply, s);
+}
+
+/* MCP servers of all sessions and of one, and calls of their tools. */
+static void do_mcp(struct sim *s)
+{
+	const char *name = sim_chance(&s->w, 75) ? "one" : "two",
+		   *session_id = sim_chance(&s->w, 40) ? PICK(sessions) : NULL;
+	const struct mcp_registration test = { .name = name, .test = true };
+	const struct caller c = caller_of(s);
+	buf_auto struct buf list = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	switch (sim_pick(&s->w, 8)) {
+	case 0:
+	case 1:
+	case 2: add_mcp_server(s, name, session_id); return;
+	case 3: engine_remove_mcp_server(s->w.engine, name, session_id, &c, on_reply, s); return;
+	case 4: engine_add_mcp_server(s->w.engine, &test, &c, on_reply, s); return;
+	case 5:
+		on_reply(s, engine_list_mcp_servers(s->w.engine, c.uid, 10, NULL, &list, &e) < 0 ? &e : NULL,
+			 buf_cstr(&list), list.len);
+		return;
+	default: break;
+	}
+	mem_auto char *text = mem_printf("true " SIM_EFFECT_NAME "%u.", sim_effect_new(&s->w.models) - 1);
+	json_auto_t *arguments = object("{s:s}", "command", text);
+	const struct tool_request call = { .turn_id = PICK(turns), .tool = SIM_MCP_TOOL, .arguments = arguments };
+	engine_invoke_tool(s->w.engine, &call, &c, on_reply, s);
+}
+
+/* Tasks that a peer behind a channel works on. */
+static void do_peer(struct sim *s)
+{
+	static const char *const statuses[] = { "submitted", "working",  "input-required", "TASK_STATE_AUTH_REQUIRED",
+						"completed", "canceled", "failed",         "no such status" };
+	const char *status = statuses[sim_pick(&s->w, countof(statuses))], *channel = PICK(channels);
+	mem_auto char *remote = mem_printf("remote-%u", sim_pick(&s->w, 2));
+	const struct caller c = caller_of(s);
+	const struct channel_request connect = { .transport = "json_rpc", .capabilities_json = "[\"permissions\"]" };
+	json_t *p = object("{s:s,s:s,s:s}", "channelId", channel, "remoteTaskId", remote, "remoteStatus", status);
+
+	if (!s->channels.count) {
+		engine_connect_channel(s->w.engine, &connect, &c, on_reply, s);
+		json_decref(p);
+		return;
+	}
+	if (sim_chance(&s->w, 40)) {
+		json_object_set_new(p, "nativeProtocol", json_string("a2a"));
+		if (sim_chance(&s->w, 40))
+			json_object_set_new(p, "taskId", json_string(PICK(tasks)));
+		ask(s, engine_link_peer_task, p);
+		return;
+	}
+	if (sim_chance(&s->w, 30))
+		json_object_set_new(p, "remoteArtifactRefs", object("[s,{s:s}]", "ref", "uri", "other"));
+	if (sim_chance(&s->w, 30))
+		json_object_set_new(p, "message", json_string("so it is"));
+	ask(s, engine_update_peer_task, p);
+}
+
 static void do_mode(struct sim *s)
 {
 	const struct caller c = caller_of(s);
@@ -397,6 +470,10 @@ static void do_loop(struct sim *s)
 
 	if (sim_chance(&s->w, 20))
 		add_model(s);
+	if (sim_chance(&s->w, 10)) {
+		s->asked++;
+		add_mcp_server(s, "one", NULL);
+	}
 	if (sim_chance(&s->w, 60))
 		r.thread_id = PICK(threads);
 	if (sim_chance(&s->w, 15))
@@ -429,6 +506,8 @@ static const struct {
 	{ 3, "something about a job", do_job },
 	{ 22, "a turn of the loop", do_loop },
 	{ 4, "something about a client's tool", do_client_tool },
+	{ 12, "something about an MCP server", do_mcp },
+	{ 10, "something about a peer's task", do_peer },
 	{ 2, "a mode", do_mode },
 	{ 4, "something about a process or a claim", do_input },
 };
