@@ -124,12 +124,12 @@ static bool mounts_changed(const struct prebuilt_pool *pool)
 	return poll(&p, 1, 0) != 0;
 }
 
+/* When a file is replaced on the host, what was mounted on it in the sandbox is gone, too. */
 static bool has_current_files(const struct prebuilt_kind *k, const struct prebuilt *one, const struct host_stamps *now)
 {
-	uint32_t network = k->key.plan ? k->key.plan->network : k->shape.network;
 	bool accounts = k->key.plan && prebuilt_key_is_mapped(&k->key);
 	return file_stamp_equal(&one->stamps.root, &now->root) &&
-	       (network != PLAN_NET_HOST || file_stamp_equal(&one->stamps.resolver, &now->resolver)) &&
+	       file_stamp_equal(&one->stamps.resolver, &now->resolver) &&
 	       (!accounts || (file_stamp_equal(&one->stamps.users, &now->users) &&
 			      file_stamp_equal(&one->stamps.groups, &now->groups)));
 }

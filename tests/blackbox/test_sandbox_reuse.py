@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 import time
 
 import harness
@@ -36,9 +37,9 @@ def find_reuse(rpc, home):
 
 
 @contextlib.contextmanager
-def reusing():
+def reusing(**more):
     """A daemon that uses sandboxes again, and a connection to it."""
-    with Home() as home, home.rpc() as rpc:
+    with Home(**more) as home, home.rpc() as rpc:
         applied = [e for e in (rpc.run(NOTHING, cwd=home.work) and rpc.events()) if e["type"] == "sandbox.applied"]
         if "landlock" not in str(applied[-1]["payload"].get("layers")):
             raise Skip("without Landlock every sandbox is used once")
@@ -224,6 +225,28 @@ def test_changes_of_the_host_are_seen():
         for _ in range(5):
             pid_of(rpc, home, "! echo x 2>/dev/null > .git/hooks/pre-commit")
         assert not os.listdir(hooks)
+
+
+def test_a_new_resolver_file_of_the_host_is_not_shown():
+    """When a file is replaced, the kernel removes what is mounted on it in every sandbox. Network managers do that with resolv.conf."""
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    with tempfile.TemporaryDirectory() as top:
+        etc = shutil.copytree("/etc", os.path.join(top, "etc"), symlinks=True)
+        resolver = os.path.join(etc, "resolv.conf")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(resolver)     # it may be a link
+        with open(resolver, "w") as f:
+            f.write("nameserver 192.0.2.1\n")
+        with reusing(through=("unshare", "--mount", "sh", "-c", f"mount --bind {etc} /etc && exec \"$@\"", "sh")) as (home, rpc):
+            for i in range(3):
+                new = resolver + ".new"
+                with open(new, "w") as f:
+                    f.write(f"nameserver 192.0.2.{i + 2}\n")
+                os.rename(new, resolver)
+                for _ in range(5):
+                    pid_of(rpc, home, "! grep 192.0.2 /etc/resolv.conf")
+                find_reuse(rpc, home)
 
 
 def test_every_command_has_its_own_facts():
