@@ -102,7 +102,8 @@ static void wait_for_command(struct init *in)
 		_exit(0);
 	if (dedicated) {
 		in->leftovers = leftovers_new(&in->steps, in->steps.layers & PLAN_LAYER_CGROUP ? in->sockets : NULL);
-		if (prebuilt_msg_send_ready(in) < 0)
+		in->mounts_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+		if (in->mounts_fd < 0 || prebuilt_msg_send_ready(in) < 0)
 			_exit(0);
 	}
 	if ((error ? prebuilt_msg_receive_last(in) : prebuilt_msg_wait(in)) < 0)

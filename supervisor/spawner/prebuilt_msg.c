@@ -130,19 +130,24 @@ static int receive_message(struct init *in)
 	return 0;
 }
 
+/*
+ * A file or directory that was replaced on the host loses what was mounted on it in the sandbox (holder.c, serve). The
+ * spawner checks all that it knows of; this finds the rest, also what happened while an earlier command ran.
+ */
 int prebuilt_msg_wait(struct init *in)
 {
-	struct pollfd p[2] = { { .fd = in->steps.prebuilt_fd, .events = POLLIN },
-			       { .fd = in->steps.guard_pidfd, .events = POLLIN } };
+	struct pollfd p[3] = { { .fd = in->steps.prebuilt_fd, .events = POLLIN },
+			       { .fd = in->steps.guard_pidfd, .events = POLLIN },
+			       { .fd = in->mounts_fd, .events = POLLPRI } };
 	if (in->mapped)
 		munmap((void *)in->steps.plan, in->mapped); /* of the command before */
 	in->mapped = 0;
 	memset(in->room, 0, sizeof *in->room); /* faults its pages in before they are needed */
-	while (poll(p, 2, -1) < 0) {
+	while (poll(p, 3, -1) < 0) {
 		if (errno != EINTR)
 			return -1;
 	}
-	return p[1].revents ? -1 : receive_message(in);
+	return p[1].revents || p[2].revents ? -1 : receive_message(in);
 }
 
 int prebuilt_msg_receive_last(struct init *in)

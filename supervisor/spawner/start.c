@@ -266,6 +266,7 @@ static struct init init_base(const struct spawner *s)
 			   .slave_fd = -1 },
 		.title = s->title,
 		.leaf_fd = -1,
+		.mounts_fd = -1,
 		.affinity = &s->affinity,
 		.sockets = s->sockets.count,
 		.audit = s->audit_fd >= 0,

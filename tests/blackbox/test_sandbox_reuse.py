@@ -243,7 +243,9 @@ def test_a_new_resolver_file_of_the_host_is_not_shown():
                 new = resolver + ".new"
                 with open(new, "w") as f:
                     f.write(f"nameserver 192.0.2.{i + 2}\n")
+                waiting = pid_of(rpc, home, NOTHING)
                 os.rename(new, resolver)
+                until("an init notices the loss of a mount by itself", lambda: not os.path.exists(f"/proc/{waiting}"))
                 for _ in range(5):
                     pid_of(rpc, home, "! grep 192.0.2 /etc/resolv.conf")
                 find_reuse(rpc, home)
