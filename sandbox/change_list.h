@@ -49,6 +49,8 @@ enum change_type { CHANGE_TYPES(CHANGE_ENUM) CHANGE_TYPE_COUNT };
 enum change_outcome { CHANGE_OUTCOMES(CHANGE_ENUM) CHANGE_OUTCOME_COUNT };
 #undef CHANGE_ENUM
 
+#define CHANGE_COPIES_MAX 4u /* copies at a time: they can take long, and occupy helpers that others wait for */
+
 const char *change_op_name(enum change_op op);
 /* Operations that change something require a client that is connected. */
 static inline bool change_op_needs_client(enum change_op op)

@@ -61,8 +61,8 @@ struct cow_changes_job {
 	struct caller caller; /* a copy; peer_fd is owned by the job */
 	char *request_id;
 	bool has_caller;
-	bool waiting;       /* until the events of the run's end are recorded */
-	engine_reply_fn fn; /* NULL = no client */
+	bool waiting, queued; /* until the events of the run's end are recorded; COPY: until others have ended */
+	engine_reply_fn fn;   /* NULL = no client */
 	void *ctx;
 	struct buf list;
 };
@@ -76,6 +76,7 @@ void cow_changes_init(struct cow_changes *c, struct store *store, struct engine 
 }
 
 static void job_begin(struct cow_changes_job *j);
+static void job_send(struct cow_changes_job *j);
 
 /* The job at the end of a run, which records what the run changed. */
 static bool is_run(const struct cow_changes_job *j) { return j->op == CHANGE_OP_DIFF && j->source; }
@@ -90,11 +91,27 @@ static struct cow_changes_job *find_waiting(struct cow_changes *c, const char *i
 	return NULL;
 }
 
-/* The end of the job that records a run starts the requests that waited for it. */
+/* CHANGE_COPIES_MAX copies are under way; the others follow in their order. */
+static void send_copies(struct cow_changes *c)
+{
+	struct cow_changes_job *j, *next = NULL;
+	size_t sent = 0;
+
+	TAILQ_FOREACH (j, &c->jobs, link) {
+		sent += j->op == CHANGE_OP_COPY && !j->queued;
+		next = j->queued && !next ? j : next;
+	}
+	if (next && sent < CHANGE_COPIES_MAX) {
+		next->queued = false;
+		job_send(next);
+	}
+}
+
+/* The end of the job that records a run starts the requests that waited for it; that of a copy, the next one. */
 static void job_free(struct cow_changes_job *j)
 {
 	struct cow_changes *c = j->changes;
-	bool was_run = is_run(j);
+	bool was_run = is_run(j), was_copy = j->op == CHANGE_OP_COPY;
 	struct plan_key key = j->key;
 
 	TAILQ_REMOVE(&c->jobs, j, link);
@@ -110,6 +127,8 @@ static void job_free(struct cow_changes_job *j)
 		next->waiting = false;
 		job_begin(next);
 	}
+	if (was_copy && !c->ended)
+		send_copies(c);
 }
 
 void cow_changes_done(struct cow_changes *c)
@@ -437,7 +456,8 @@ void cow_changes_copy(struct cow_changes *c, const char *from, const char *to, e
 	j->fn = fn;
 	j->ctx = ctx;
 	buf_str(&j->paths, to);
-	job_send(j);
+	j->queued = true;
+	send_copies(c);
 }
 
 /* EEXIST: a spawner that died had completed the copy. */

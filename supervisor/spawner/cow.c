@@ -542,9 +542,14 @@ int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds)
 {
 	char id[64];
 	struct cow_helper *place = NULL;
-	for (size_t i = 0; i < COW_HELPERS_MAX && !place; i++)
-		place = c->helpers[i].pidfd < 0 ? &c->helpers[i] : NULL;
-	if (!place)
+	size_t copies = m->op == CHANGE_OP_COPY;
+	for (size_t i = 0; i < COW_HELPERS_MAX; i++) {
+		if (c->helpers[i].pidfd < 0)
+			place = &c->helpers[i];
+		else
+			copies += c->helpers[i].copies;
+	}
+	if (!place || (m->op == CHANGE_OP_COPY && copies > CHANGE_COPIES_MAX))
 		return EBUSY;
 	if (fcntl(fds[1], F_GET_SEALS) < 0)
 		return EINVAL; /* write results only into a memfd */
@@ -563,7 +568,7 @@ int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds)
 		waitpid(pid, NULL, 0);
 		return saved;
 	}
-	*place = (struct cow_helper){ .pidfd = pidfd, .key = m->key };
+	*place = (struct cow_helper){ .pidfd = pidfd, .copies = m->op == CHANGE_OP_COPY, .key = m->key };
 	return 0;
 }
 

@@ -37,7 +37,8 @@ struct cow {
 	bool privileged;
 	uint8_t key[AUTORUN_SEAL_BYTES]; /* seals reports on autorun files (revert.h) */
 	struct cow_helper {
-		int pidfd; /* −1 = unused slot */
+		int pidfd;   /* −1 = unused slot */
+		bool copies; /* only CHANGE_COPIES_MAX do, the others are for short requests */
 		struct plan_key key;
 	} helpers[COW_HELPERS_MAX];
 };

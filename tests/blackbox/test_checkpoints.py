@@ -275,6 +275,20 @@ def test_checkpoint_verbs_of_the_command_line():
         home.cli("sandbox", "checkpoint", status=2)
 
 
+def test_many_copies_wait_for_each_other_and_not_others_for_them():
+    """A dozen at a time, of many files: each is made, and short requests find a helper meanwhile."""
+    with Home() as home, home.rpc() as rpc:
+        s = create(rpc, home)
+        inside(rpc, s, "mkdir many; cd many; seq 1500 | xargs touch")
+        rpc.call("checkpoint_sandbox", sandboxId=s, checkpoint="base")
+        asked = [rpc.send("fork_sandbox", {"sandboxId": s, "checkpoint": "base"}) for _ in range(12)]
+        with home.rpc() as other:
+            assert len(changed(other, home, s)) == 1501
+        forks = [rpc.reply(each)["sandboxId"] for each in asked]
+        assert len(set(forks)) == 12
+        inside(rpc, forks[-1], "test -e many/1500")
+
+
 def test_restore_fails_if_the_root_directory_was_replaced():
     with Home() as home, home.rpc() as rpc:
         s = create(rpc, home)

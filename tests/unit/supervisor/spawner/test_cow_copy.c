@@ -454,6 +454,26 @@ START_TEST(a_directory_that_replaced_the_checked_one_is_not_changed)
 }
 END_TEST
 
+/* The helpers end when they are reaped. */
+START_TEST(copies_leave_helpers_for_other_requests)
+{
+	char to[] = "ckpt_0";
+	for (unsigned i = 0; i < CHANGE_COPIES_MAX; i++, to[5]++)
+		ck_assert_int_eq(begin(CHANGE_OP_COPY, RUN, to, strlen(to)), 0);
+	ck_assert_int_eq(begin(CHANGE_OP_COPY, RUN, to, strlen(to)), EBUSY);
+	ck_assert_int_eq(begin(CHANGE_OP_LIST, RUN, "", 0), 0);
+	for (unsigned left = CHANGE_COPIES_MAX + 1; left; left--) {
+		struct spawn_msg answer = { .error = -1 };
+		int pidfds[COW_HELPERS_MAX];
+		ck_assert_uint_eq(cow_polls(&cow, pidfds), left);
+		struct pollfd p = { .fd = pidfds[0], .events = POLLIN };
+		ck_assert_int_eq(poll(&p, 1, 60000), 1);
+		ck_assert(cow_reap(&cow, pidfds[0], &answer));
+	}
+	ck_assert_int_eq(copy_to(to), 0);
+}
+END_TEST
+
 #define TESTS                                                                                                         \
 	SUITE_TESTS(a_copy_has_the_files_with_their_modes_and_times,                                                  \
 		    a_copy_is_a_run_with_the_same_owner_start_and_roots, whiteouts_and_marks_of_the_overlay_are_kept, \
@@ -463,7 +483,7 @@ END_TEST
 		    a_full_disk_leaves_no_copy_and_does_not_change_the_source,                                        \
 		    a_sweep_removes_unfinished_copies_and_keeps_named_ones, an_interrupted_copy_can_be_repeated,      \
 		    a_run_can_start_again_while_its_remains_are_removed, invalid_requests_are_rejected,               \
-		    a_run_starts_only_with_a_matching_copy_of_its_owner,                                              \
+		    copies_leave_helpers_for_other_requests, a_run_starts_only_with_a_matching_copy_of_its_owner,     \
 		    a_directory_that_replaced_the_checked_one_is_not_changed)
 
 int main(void)
