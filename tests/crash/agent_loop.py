@@ -43,7 +43,7 @@ ENDS = ("turn.completed", "turn.failed")
 
 
 class Model:
-    """What the model answers. The lines of a turn with the tag T7 are T7.1.1, T7.1.2, T7.2.1 …: step, then call."""
+    """The answers of the model. The lines of a turn with the tag T7 are T7.1.1, T7.1.2, T7.2.1 …: step, then call."""
 
     def __init__(self, rng, effects):
         self.rng, self.effects = rng, effects
@@ -90,7 +90,7 @@ class Model:
 
 
 class Person(kill_loop.Linked, threading.Thread):
-    """Answers what is asked, after a while."""
+    """Answers questions after a while."""
 
     def __init__(self, home, rng, over):
         super().__init__(daemon=True)
@@ -147,7 +147,7 @@ class Client(kill_loop.Retrying, threading.Thread):
         return text
 
     def end_of(self, turn, tag):
-        """Waits as long as something happens."""
+        """Waits while there are new events."""
         seen, since = None, time.monotonic()
         steer = self.rng.choice((None, None, 0, 0.2))
         while True:
@@ -285,7 +285,7 @@ def failed(clients):
 
 
 def release_gates(providers, stop):
-    """Gated streams go on by an event every few milliseconds."""
+    """Gated streams continue by an event every few milliseconds."""
     while not stop.wait(0.004):
         for p in providers:
             if p.tokens <= 0:
@@ -306,7 +306,7 @@ def drive(home, kills, rng, providers, clients, others, stop):
     until("the daemon answers", home.answers)
     leases, person = others
     for c in clients + [leases]:
-        while c.is_alive():     # it fails as soon as nothing happens
+        while c.is_alive():     # it fails when there are no new events
             failed(everyone)
             c.join(1)
     person.over.set()

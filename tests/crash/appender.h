@@ -115,7 +115,7 @@ static inline void appender_main(struct rig *r, int fd, bool early, bool cut)
 		while (c.in_flight < 32 && i % 40);
 		poll(&p, 1, 1000);
 		store_dispatch(r->s);
-		if (i % 400 == 0) { /* a pause, after which the writer makes ready for the next one */
+		if (i % 400 == 0) { /* a pause, after which the writer prepares for the next one */
 			usleep(3000);
 			store_prepare(r->s);
 			usleep(100);
@@ -123,7 +123,7 @@ static inline void appender_main(struct rig *r, int fd, bool early, bool cut)
 	}
 }
 
-/* Bytes of its output that are there, each of them the one that it wrote. */
+/* The number of bytes of its output; checks that each is the one that it wrote. */
 static inline uint64_t appender_bytes(struct rig *r)
 {
 	buf_auto struct buf out = BUF_INIT;

@@ -4,7 +4,7 @@
  * seed; after each step the log is checked (sim_check.h), and in a third of the histories, at each crash and at the
  * end, the read models against a fresh projection. A history that fails is shrunk to the steps that it needs.
  *
- * SIM_STEPS=n SEED=n SIM_JOBS=n choose how many steps, which, and how many processes; the seed is printed. With
+ * SIM_STEPS=n SEED=n SIM_JOBS=n set the number of steps, the seed, which is printed, and the number of processes. With
  * SIM_DISK=0 no write fails.
  * SEED=n SIM_SCRIPT=all or SIM_SCRIPT=3,17,40 repeats one history, or these steps of it, and prints what happens.
  */
@@ -19,11 +19,11 @@
 
 /* ---- runs ---- */
 
-/* What a process has done; shared with the one that started it. */
+/* The totals of a process, in memory that is shared with its parent. */
 struct totals {
 	uint64_t steps, histories, drained, events, types[EVENT_TYPE_COUNT];
 	uint64_t asked, answered, refused, repeated, crashes, kills, model_requests, effects;
-	uint64_t seed; /* of the history that runs */
+	uint64_t seed; /* of the current history */
 	char wrong[300];
 };
 
@@ -163,7 +163,7 @@ START_TEST(whatever_happens_the_facts_hold)
 }
 END_TEST
 
-/* The controls of kills: an event that was read is not there afterwards, or is another one. */
+/* The controls of kills: an event that was read is missing afterwards, or differs. */
 START_TEST(a_lost_event_is_seen)
 {
 	struct sim *s = mem_zalloc(1, sizeof *s);
@@ -305,7 +305,7 @@ START_TEST(a_failure_is_shrunk)
 	shrink(&x, wrong, SIM_BROKEN_RULE);
 	attempt(&x, SIM_BROKEN_RULE, shrunk);
 	ck_assert(same_failure(wrong, shrunk));
-	ck_assert_uint_ge(x.count, 2); /* something is asked, and answered */
+	ck_assert_uint_ge(x.count, 2); /* a question is asked and answered */
 	ck_assert_uint_le(x.count, 8);
 }
 END_TEST
@@ -329,7 +329,7 @@ int main(void)
 
 	disk.may_fail = number_of("SIM_DISK", 1);
 	json_object_seed(1);
-	log_setup("simulator", LOG_LEVEL_ERROR, false); /* hooks fail all the time */
+	log_setup("simulator", LOG_LEVEL_ERROR, false); /* hooks often fail */
 	if (script && *script)
 		return repeat(script);
 	tcase_set_timeout(t, getenv("SIM_STEPS") ? 0 : 3600);

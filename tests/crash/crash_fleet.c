@@ -8,14 +8,14 @@
  * completed; every start of a command has its own attempt, token and entry among the attempts; nothing starts again
  * after `lost` unless its submitter permitted that; and no two commands of one task run at the same time.
  *
- * In other worlds a hostile client also writes documents: earlier ones again, or that a task is queued. Whatever they
- * say then, the commands that were started are checked: no more of them than the signed texts permit, none after one
- * that completed, and no two at the same time.
+ * In other worlds a hostile client also writes documents: earlier ones, or some in which a task is queued. Whatever the
+ * documents contain then, the commands that were started are checked: no more of them than the signed texts permit,
+ * none after one that completed, and no two at the same time.
  *
  * The controls are a daemon that does not end tasks whose lease is over, a server that ignores revisions, a daemon that
- * forgets its tasks, and a server without the records of starts: the checker has to notice each of them.
+ * forgets its tasks, and a server without the records of starts: the checker must detect each of them.
  *
- * FLEET_STEPS=n SEED=n choose how many calls and which; FLEET_TELL=1 prints what happens, for one world.
+ * FLEET_STEPS=n SEED=n set the number of calls and the seed; FLEET_TELL=1 prints what happens in one world.
  */
 
 #include "tests/crash/fleet_host.h"
@@ -33,9 +33,9 @@
 
 static char seed_text[FLEET_SEED_TEXT], key_text[FLEET_KEY_TEXT];
 static uint64_t
-	cancelled[TASKS]; /* revision of an acknowledged cancel, until a retry; 0 = none. Claims come before it */
+	cancelled[TASKS]; /* revision of an acknowledged cancel, until a retry; 0: none. Claims must precede it */
 static uint64_t granted[TASKS], grants[TASKS]; /* attempts, by requests to retry */
-static struct buf earlier[TASKS];              /* a document as it was once */
+static struct buf earlier[TASKS];              /* an earlier version of a document */
 
 /* ---- the client ---- */
 
@@ -75,7 +75,7 @@ static void submit(struct actor *a, int number)
 	ck_assert_int_eq(fleet_signed_make(seed_text, buf_cstr(&spec), &signed_spec, &e), 0);
 	ck_assert_msg(fleet_task_make(&signed_spec, &t, &e) == 0, "%s: %s", e.field, e.message);
 	fleet_task_write(&t, &text);
-	/* Without an answer it submits again, as a person would; sometimes it gives up after the document is there. */
+	/* Without a reply it submits again, as a person would; sometimes it gives up after the document was created. */
 	for (int i = 0; i < 50 && a->port.ops->create_task(&a->port, t.spec.id, &text, &revision, &e) < 0; i++)
 		actor_wait(a, 500);
 	if (world_pick(a->w, 8))
@@ -219,7 +219,7 @@ static void world_init(struct fleet_sim *s, uint64_t seed, enum fleet_fault faul
 	}
 }
 
-/* A client that writes what it likes: an earlier document, or one that says that the task is to run. */
+/* A client that writes arbitrary documents: an earlier one, or one in which the task is queued. */
 static void write_hostile(struct bus *b)
 {
 	struct buf buf_auto text = BUF_INIT;
@@ -308,7 +308,7 @@ static void world_step(struct fleet_sim *s)
 	swapcontext(&w->scheduler, &next->context);
 	if (next->done) {
 		next->alive = next->number < FLEET_NODES;
-		if (next->alive) { /* its guard starts it again, once the machine runs */
+		if (next->alive) { /* its guard starts it again when the machine runs */
 			actor_start(next);
 			next->wake_at = w->now + 100 + world_pick(w, 2000);
 			if (next->wake_at < s->hosts[next->number].down_until)
@@ -401,7 +401,7 @@ static size_t find_starts(struct fleet_sim *s, const struct fleet_task *t, const
 	return n;
 }
 
-/* With documents that anyone has written: only what the signed texts permit was started. */
+/* With hostile documents: only what the signed texts permit was started. */
 static void check_permitted(struct fleet_sim *s, const struct fleet_task *t)
 {
 	const struct host_task *starts[STARTS_MAX];
@@ -446,7 +446,7 @@ static void check_starts(struct fleet_sim *s, const struct fleet_task *t)
 	}
 }
 
-/* Only what was permitted is tried again: the spec's retries, and one for each request of the client. */
+/* Only permitted attempts are made: the spec's retries, and one for each request of the client. */
 static void check_attempts(struct fleet_world *w, const struct fleet_task *t)
 {
 	uint64_t lost = 0, completed = 0;
@@ -511,7 +511,7 @@ static void run_world(uint64_t seed, enum fleet_fault fault, bool hostile, uint6
 	w->flips = hostile && seed % 8 == 0;
 	while (!w->wrong[0] && !settled(s) && w->now < w->faults_until + SETTLE_MS)
 		world_step(s);
-	for (uint64_t end = w->now + 120000; !w->wrong[0] && w->now < end;) /* what was written last is noticed */
+	for (uint64_t end = w->now + 120000; !w->wrong[0] && w->now < end;) /* the last writes are received */
 		world_step(s);
 	if (!w->wrong[0])
 		check_tasks(s);
@@ -569,7 +569,7 @@ START_TEST(a_broken_fleet_is_seen)
 
 	for (uint64_t seed = 1; seed <= 60 && !wrong[0]; seed++)
 		run_world(seed, (enum fleet_fault)_i, _i == FAULT_NO_RECORDS, counts, &steps, wrong);
-	ck_assert_msg(wrong[0], "the checker does not notice the fault");
+	ck_assert_msg(wrong[0], "the checker does not detect the fault");
 }
 END_TEST
 

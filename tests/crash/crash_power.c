@@ -4,8 +4,8 @@
  * all unsynced data is lost. After a new mount all acknowledged events must exist, without a gap, and verify must
  * succeed. The control syncs nothing and must be caught.
  *
- * Needs root and loop devices, else it is skipped. POWER_N=cuts and SEED=n choose how many and which; the seed is
- * printed.
+ * Requires root and loop devices, otherwise it is skipped. POWER_N=n and SEED=n set the number of cuts and the seed,
+ * which is printed.
  */
 
 #include "tests/crash/appender.h"
@@ -57,7 +57,7 @@ static bool disk_mount(struct disk *d)
 	return run((const char *const[]){ "mount", "-o", "loop", d->image, d->top, NULL });
 }
 
-/* A new, empty one. */
+/* Creates an empty file system. */
 static bool disk_make(struct disk *d)
 {
 	int fd = open(d->image, O_RDWR | O_CREAT | O_TRUNC, 0600);

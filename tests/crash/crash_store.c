@@ -3,7 +3,7 @@
  * all acknowledged events must exist, without a gap, and verify must succeed. The control acknowledges before the
  * commit and must be caught, or the test would prove nothing.
  *
- * STORE_N=kills and SEED=n choose how many and which; the seed is printed.
+ * STORE_N=n and SEED=n set the number of kills and the seed, which is printed.
  */
 
 #include "tests/crash/appender.h"
@@ -15,7 +15,7 @@
 
 static unsigned seed, kills;
 
-/* SIGKILL takes nothing from the page cache, so a file system in memory proves the same, with many more kills a minute.
+/* SIGKILL does not affect the page cache, so a file system in memory proves the same, with many more kills a minute.
  */
 static void init(struct rig *r)
 {

@@ -2,10 +2,10 @@
 #define BAILIFF_TESTS_FLEET_BUS_H
 
 /*
- * The simulated server and the port to it, with what matters of nats-server 2.9: documents with revisions and updates
- * from an expected one; a work queue whose messages come again when they are not kept; acknowledgements, keeps and naks
- * of an old delivery that count all the same; a window in which an id of a message is accepted once; entries of nodes
- * that expire.
+ * The simulated server and the port to it, with the relevant behaviour of nats-server 2.9: documents with revisions and
+ * updates from an expected one; a work queue that delivers messages again when they are not kept; acknowledgements,
+ * keeps and naks of an old delivery that still take effect; a window in which an id of a message is accepted once;
+ * entries of nodes that expire.
  */
 
 #include "runtime/base/buf.h"
@@ -43,7 +43,7 @@ struct bus_record {
 struct bus_message {
 	char task[FLEET_ID_MAX + 1], class[FLEET_CLASS_TEXT];
 	unsigned priority;
-	uint64_t sequence, deliver_at; /* a delivered one comes again then */
+	uint64_t sequence, deliver_at; /* when a delivered one is delivered again */
 };
 
 struct bus_late {
@@ -89,7 +89,7 @@ static struct bus_task *bus_task(struct bus *b, const char *id)
 	return NULL;
 }
 
-/* Whatever is written is checked: an end is final, except that the client may retry what did not complete. */
+/* Checks every write: an end is final, except that the client may retry a task that did not complete. */
 static void bus_check_write(struct bus *b, const struct bus_task *t, enum fleet_state state, int actor)
 {
 	if (!fleet_state_ended(t->state) || actor == BUS_HOSTILE)
@@ -127,7 +127,7 @@ static uint64_t bus_write(struct bus *b, struct bus_task *t, const struct buf *t
 	return t->revision;
 }
 
-/* The hostile client lets a node find what it wrote last, whatever others have written since. */
+/* The hostile client restores what a node wrote last, whatever others have written since. */
 static void bus_flip(struct bus *b, struct bus_task *t, int actor)
 {
 	if (!t || !b->w.flips || actor >= FLEET_NODES)
@@ -430,7 +430,7 @@ static int bus_acknowledge(struct fleet_port *p, const struct fleet_message *m, 
 	return call_end(actor_of(p), fate, e);
 }
 
-/* These two are sent and not answered. */
+/* These two are sent without a reply. */
 static int bus_delay(struct fleet_port *p, const struct fleet_message *m, uint64_t ms, struct err *e)
 {
 	struct bus *b = bus_of(p);
@@ -442,7 +442,8 @@ static int bus_delay(struct fleet_port *p, const struct fleet_message *m, uint64
 		return err_set(e, ERR_UNAVAILABLE, "simulated: not connected");
 	struct bus_message *there = bus_message(b, strtoull(m->handle, NULL, 10));
 	if (there && !actor_cut(a) && !world_fault(&b->w, 50))
-		there->deliver_at = world_fault(&b->w, 10) ? UINT64_MAX : b->w.now + ms; /* the former: it forgets it */
+		there->deliver_at = world_fault(&b->w, 10) ? UINT64_MAX
+							   : b->w.now + ms; /* the previous delivery: it is forgotten */
 	return 0;
 }
 
@@ -521,7 +522,7 @@ static const struct fleet_port_ops bus_ops = { .connected = bus_connected,
 					       .get_record = bus_get_record,
 					       .put_record = bus_put_record };
 
-/* What arrives after its sender has given up. */
+/* Delivers messages whose sender has given up. */
 static void bus_tick(struct bus *b)
 {
 	for (size_t i = 0; i < BUS_LATE; i++) {

@@ -2,10 +2,10 @@
 #define BAILIFF_TESTS_FLEET_HOST_H
 
 /*
- * The simulated daemons, one for each node, and their commands. As the real one, a daemon keeps what it has answered,
- * ends a task whose lease is over, and after a restart of its runtime gives what runs a sixth of its lease. Commands
- * end by themselves, with success or not. Each start of one is kept for the checker, which is also asked at every start
- * and every renewal whether another command of the same task runs anywhere.
+ * The simulated daemons, one for each node, and their commands. Like the real one, a daemon keeps what it has
+ * acknowledged, ends a task whose lease is over, and after a restart of its runtime gives running tasks a sixth of
+ * their lease. Commands end by themselves, with success or not. Each start is recorded for the checker, which also
+ * checks at every start and every renewal whether another command of the same task runs anywhere.
  */
 
 #include "runtime/base/mem.h"
@@ -51,7 +51,7 @@ static void host_end(struct host_task *t, const char *status, const char *reason
 	t->exit_code = exit_code;
 }
 
-/* What has happened to a task by now. The earliest end counts. */
+/* Advances a task to the present. The earliest end applies. */
 static void host_advance(struct host *h, struct host_task *t)
 {
 	uint64_t now = h->b->w.now, over = actor_true(h->a, t->lease_until) + HOST_KILL_MS;
@@ -82,7 +82,8 @@ static struct host_task *host_find(struct host *h, const char *id)
 	return NULL;
 }
 
-/* No other command of the task may run now. One on a host that is frozen does not; it is killed when that wakes up. */
+/* No other command of the task may run now. A command on a frozen host does not run; it is killed when the host
+ * continues. */
 static void host_check_alone(struct host *h, const struct host_task *mine)
 {
 	struct fleet_sim *s = (struct fleet_sim *)h->b;
@@ -102,7 +103,7 @@ static void host_check_alone(struct host *h, const struct host_task *mine)
 		}
 }
 
-/* The runtime is killed: what it has answered is kept, leases are not. */
+/* The runtime is killed: what it has acknowledged is kept, leases are not. */
 static void host_crash_runtime(struct host *h)
 {
 	uint64_t down = 100 + world_pick(&h->b->w, 900);
@@ -138,7 +139,7 @@ static void host_freeze(struct host *h, uint64_t ms)
 		h->a->stopped_until = h->frozen_until;
 }
 
-/* The whole machine is gone, and comes back: its commands are lost. */
+/* The whole machine crashes and restarts: its commands are lost. */
 static void host_crash(struct host *h)
 {
 	for (size_t i = 0; i < h->ntasks; i++) {
@@ -165,7 +166,7 @@ static bool host_reach(struct host *h, struct err *e)
 	return false;
 }
 
-/* The answer: sometimes the runtime is killed before it is sent. */
+/* Replies; sometimes the runtime is killed before the reply is sent. */
 static int host_answer(struct host *h, int r, struct err *e)
 {
 	if (world_fault(&h->b->w, 15)) {

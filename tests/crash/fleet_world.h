@@ -2,12 +2,12 @@
 #define BAILIFF_TESTS_FLEET_WORLD_H
 
 /*
- * The world of the simulated fleet: a clock, actors (nodes and a client) that are coroutines, and what goes wrong when
- * one of them calls something. Everything random comes from one seed.
+ * The world of the simulated fleet: a clock, actors (nodes and a client) that are coroutines, and the faults of their
+ * calls. Everything random comes from one seed.
  *
- * A call takes time, and the other actors go on meanwhile. It may be slow, its request or its answer may be lost, it
- * may have its effect only after the caller has given up, and its caller may be killed or stopped before or after it. A
- * killed actor returns from everything at once and without effects until its coroutine ends.
+ * A call takes time, and the other actors continue meanwhile. It may be slow, its request or its reply may be lost, it
+ * may take effect only after the caller has given up, and its caller may be killed or stopped before or after it. A
+ * killed actor returns from every call immediately and without effects until its coroutine ends.
  */
 
 #include "runtime/base/err.h"
@@ -24,7 +24,7 @@
 #define FLEET_ACTORS (FLEET_NODES + 1) /* the last one is the client */
 #define ACTOR_STACK (512u << 10)
 #define CALL_MS 2000u    /* the port gives up */
-#define NOTICED_MS 4000u /* until a connection that is cut is noticed */
+#define NOTICED_MS 4000u /* until a cut connection is noticed */
 
 struct fleet_world;
 
@@ -44,7 +44,7 @@ struct actor {
 	struct fleet_submitter submitter;
 };
 
-/* What is wrong on purpose, for the controls. */
+/* Intended defects, for the controls. */
 enum fleet_fault { FAULT_NONE, FAULT_NO_LEASE, FAULT_NO_CAS, FAULT_FORGETFUL, FAULT_NO_RECORDS, FAULTS };
 
 struct fleet_world {
@@ -56,8 +56,8 @@ struct fleet_world {
 	char wrong[256];
 	uint64_t counts[16];
 	bool tell;
-	bool hostile; /* a client writes documents that say whatever … */
-	bool flips;   /* … and lets each node find what that wrote last */
+	bool hostile; /* a client writes arbitrary documents … */
+	bool flips;   /* … and restores what each node wrote last */
 };
 
 enum {
@@ -88,7 +88,7 @@ static inline uint64_t world_random(struct fleet_world *w)
 
 static inline uint64_t world_pick(struct fleet_world *w, uint64_t n) { return n ? world_random(w) % n : 0; }
 
-/* In 10,000. Nothing goes wrong after faults_until. */
+/* Probability in 10,000. No faults occur after faults_until. */
 static inline bool world_fault(struct fleet_world *w, unsigned n)
 {
 	return w->now < w->faults_until && world_pick(w, 10000) < n;
@@ -180,7 +180,8 @@ static inline bool actor_connected(const struct actor *a)
 	return a->w->now >= a->cut_until || a->w->now < a->cut_since + NOTICED_MS;
 }
 
-/* Before the effect: what becomes of the call. The effect takes place unless it was not sent or is late. */
+/* Called before the effect: decides what happens to the call. The effect takes place unless it was not sent or is late.
+ */
 static inline enum call_fate call_begin(struct actor *a)
 {
 	struct fleet_world *w = a->w;
@@ -205,7 +206,7 @@ static inline enum call_fate call_begin(struct actor *a)
 	return world_fault(w, 30) ? CALL_UNANSWERED : CALL_DONE;
 }
 
-/* After it: 0, or −1 if the caller does not get the answer. */
+/* Called after the effect: 0, or −1 if the caller does not get the reply. */
 static inline int call_end(struct actor *a, enum call_fate fate, struct err *e)
 {
 	if (fate == CALL_UNANSWERED)

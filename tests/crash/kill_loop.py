@@ -87,7 +87,7 @@ class Client(Linked, threading.Thread):
                 return self.call("start_process", command=[TALKER, "talk", str(seed), str(count), str(delay), str(code)], idempotencyKey=key,
                                  **more)
             except RpcError as e:
-                # A start that bailiff refuses because a part is just gone says that it may be tried again.
+                # A start that is rejected because a part has just died is reported as retryable.
                 if not e.data.get("retryable"):
                     raise
                 self.refused += 1
@@ -128,7 +128,7 @@ def check_output(process, got, seed, count):
 
 
 def control_bad():
-    """The checks must be able to detect a loss."""
+    """The checks must detect a loss."""
     out, err = harness.talker_output(1, 20)
     lines = out.splitlines(True)
     events = [{"sequence": i + 1, "eventId": f"e{i}", "type": t, "processId": "p"} for i, t in

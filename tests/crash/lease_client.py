@@ -123,7 +123,7 @@ class LeaseClient(kill_loop.Retrying, threading.Thread):
         return self.call("submit_turn", idempotencyKey=f"lease-{self.turns}", input=[{"type": "text", "text": "mine"}], options={"leaseMs": lease_ms})
 
     def end(self, turn):
-        """Completed, and never stalled: it was used all the time."""
+        """Completed, and never stalled, because it was used throughout."""
         since = time.monotonic()
         while True:
             try:

@@ -153,11 +153,11 @@ static inline void check_task(struct sim_check *c, const struct event_view *ev)
 			check_fail(c, ev, "ends twice", id);
 		live(&c->tasks, id, LIFE_ENDED);
 		return;
-	case EVENT_TASK_LOST: /* not an end: it may be tried again, called off, or settled by its owner */
+	case EVENT_TASK_LOST: /* not an end: it may be retried, cancelled, or settled by its owner */
 		if (now == LIFE_ENDED)
 			check_fail(c, ev, "is lost after its end", id);
 		return;
-	case EVENT_TASK_RETRYING: /* one that failed may be tried again */ live(&c->tasks, id, LIFE_STARTED); return;
+	case EVENT_TASK_RETRYING: /* a failed one may be retried */ live(&c->tasks, id, LIFE_STARTED); return;
 	case EVENT_TASK_PROGRESS:
 	case EVENT_TASK_WAITING:
 	case EVENT_TASK_PAUSED:
@@ -165,7 +165,8 @@ static inline void check_task(struct sim_check *c, const struct event_view *ev)
 	case EVENT_TASK_STARTED:
 	case EVENT_TASK_QUEUED:
 		if (now == LIFE_ENDED || now == LIFE_NONE)
-			check_fail(c, ev, now == LIFE_NONE ? "before the task was made" : "after the task's end", id);
+			check_fail(c, ev, now == LIFE_NONE ? "before the task was created" : "after the task's end",
+				   id);
 		return;
 	default: return;
 	}
@@ -182,7 +183,7 @@ static inline void check_process_start(struct sim_check *c, const struct event_v
 		check_fail(c, ev, "starts in a closed sandbox", sandbox);
 }
 
-/* One that could not be started, or was ended while it waited for hooks or a person, has no beginning. */
+/* A process that could not be started, or was ended while it waited for hooks or a person, has no beginning. */
 static inline void check_process_end(struct sim_check *c, const struct event_view *ev)
 {
 	const bool ran = ev->type == EVENT_PROCESS_TERMINATED &&
@@ -212,7 +213,7 @@ static inline void check_expired(struct sim_check *c, const struct event_view *e
 	live(&c->expired, output, LIFE_ENDED);
 }
 
-/* A call that was rejected, or that nobody allowed, has no beginning. */
+/* A call that was rejected, or not approved, has no beginning. */
 static inline void check_tool_failed(struct sim_check *c, const struct event_view *ev)
 {
 	const struct jval stage = jval_get(event_payload(ev), "stage");

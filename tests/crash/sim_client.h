@@ -15,7 +15,7 @@ enum retry_state { RETRY_FREE, RETRY_UNDER_WAY, RETRY_OPEN };
 /* A request with an idempotency key, which its client repeats until it has an answer. */
 struct sim_retry {
 	struct sim *sim;
-	enum retry_state state; /* open: the runtime ended before the answer, or the answer was an error */
+	enum retry_state state; /* open: the runtime ended before the reply, or the reply was an error */
 	char key[24], process_id[80];
 	unsigned effect;     /* of a start, from 1; 0 = the request ends process_id */
 	char sandbox_id[80]; /* of a start: the session sandbox; "" = one of its own */
@@ -30,7 +30,7 @@ struct sim {
 	uint64_t connection;
 	unsigned asked, answered, refused, crashes, kills, drained, repeated;
 	struct retention_queue retention;
-	bool compares; /* the read models with a fresh projection: takes as long as a quarter of all the rest */
+	bool compares; /* the read models with a new projection: takes a quarter as long as everything else */
 	struct sim_retry retries[RETRIES];
 	unsigned share;  /* of requests among the steps, per thousand */
 	uint64_t absent; /* kinds of requests that this history does not have, by their numbers */
@@ -39,7 +39,7 @@ struct sim {
 
 static const struct caller nobody = { .uid = 0, .role = ROLE_OPERATOR, .connection = 1, .peer_fd = 0 };
 
-/* One of them; now and then one that is not there. */
+/* One of them; sometimes one that does not exist. */
 static const char *pool_pick(struct sim *s, const struct pool *p, const char *none)
 {
 	unsigned n = p->count < IDS ? p->count : IDS;
@@ -126,7 +126,7 @@ static void ask(struct sim *s, json_method method, json_t *params)
 
 /* ---- requests that are repeated ---- */
 
-/* As the control socket does it: an answer is one if it is stored. Errors are not, so such a request runs again. */
+/* As in the control socket: only a stored result is a result. Errors are not stored, so such a request runs again. */
 static bool is_stored(struct sim *s, const char *key, struct buf *ret)
 {
 	char method[64];
@@ -211,7 +211,7 @@ static void do_new_retry(struct sim *s, bool start)
 	}
 }
 
-/* The client repeats what has no answer yet. */
+/* The client repeats requests without a result. */
 static void retry(struct sim *s, struct sim_retry *r)
 {
 	buf_auto struct buf record = BUF_INIT;
@@ -242,7 +242,7 @@ static void do_retry(struct sim *s)
 		}
 }
 
-/* After a crash nothing is under way. Some clients try again at once. */
+/* After a crash no request is in progress. Some clients retry immediately. */
 static void retries_open(struct sim *s)
 {
 	for (unsigned i = 0; i < RETRIES; i++) {

@@ -3,10 +3,10 @@
 
 /*
  * The disk of the simulated runtime: it may fail or be full for some writes, and the runtime may die by SIGKILL at one.
- * The directory is in memory, so syncs are not needed: what was written is there after a kill. When the countdown ends,
+ * The directory is in memory, so syncs are not needed: written data survives a kill. When the countdown ends,
  * the write happens in part (up to a boundary of a page, where a kill can interrupt it) or not at all, and the
- * directories are copied: that is what the next runtime finds. The killed one continues in the original, where nobody
- * notices, until it is closed and removed.
+ * directories are copied: that is what the next runtime finds. The killed one continues in the original, without
+ * visible effects, until it is closed and removed.
  */
 
 #include "tests/crash/sim_threads.h"
@@ -50,7 +50,7 @@ static void disk_copy_file(int from_dir, int to_dir, const char *name)
 	close(to);
 }
 
-/* Without the lock files, which belong to the process, and without folders: only what is temporary is in some. */
+/* Without lock files, which belong to the process, and without directories, which only contain temporary files. */
 static void disk_copy_dir(const char *from, const char *to)
 {
 	DIR *d = opendir(from);
@@ -77,7 +77,7 @@ static int disk_remove_entry(const char *path, const struct stat *st, int type, 
 
 static void disk_remove(const char *dir) { nftw(dir, disk_remove_entry, 8, FTW_DEPTH | FTW_PHYS); }
 
-/* ---- what libc has ---- */
+/* ---- replaced functions of libc ---- */
 
 /* Whether the runtime is killed at this write. */
 static bool disk_is_last(void) { return disk.countdown && threads.current != 0 && --disk.countdown == 0; }

@@ -56,7 +56,7 @@ struct sim_report {
 	uint16_t port;
 };
 
-/* A task of a fleet: its command may run as long as its node holds the claim, which it renews. */
+/* A task of a fleet: its command may run while its node holds the claim, which the node renews. */
 struct sim_lease {
 	char task_id[24];
 	unsigned effect; /* of its command, from 1; 0 = none */
@@ -66,7 +66,7 @@ struct sim_lease {
 struct sim_host {
 	uint64_t seed;
 	char dir[64], store_dir[96], spool[96];
-	unsigned generation; /* of the last two; a runtime that is killed leaves a copy of what it had written */
+	unsigned generation; /* of the last two; a killed runtime leaves a copy of what it had written */
 	struct store *store;
 	struct engine *engine;
 	uint64_t boot_ns, wake_ns;
@@ -275,7 +275,7 @@ static const struct ports sim_ports = {
 	.unpublish = sim_unpublish,
 };
 
-/* ---- what processes do ---- */
+/* ---- behaviour of processes ---- */
 
 static void sim_print(struct sim_host *w, struct sim_process *p, const char *text, size_t len)
 {
@@ -412,7 +412,7 @@ static void sim_step(struct sim_host *w, struct sim_process *p)
 	}
 }
 
-/* What waits for a disk that failed stays in the queue until time passes. */
+/* Batches that were deferred by a failing disk stay in the queue until time passes. */
 static inline void sim_settle(struct sim_host *w)
 {
 	uint64_t before;
@@ -444,7 +444,7 @@ static void sim_report(struct sim_host *w, struct sim_report *given)
 		engine_on_unpublished(w->engine, r.id, r.port);
 }
 
-/* A process that is there takes a step; all of them, often enough, come to their end. False: there is none. */
+/* A process takes a step; repeated often enough, all of them end. False: there is none. */
 static inline bool sim_live(struct sim_host *w)
 {
 	size_t from = sim_pick(w, SIM_PROCESSES);
@@ -590,7 +590,7 @@ static inline void sim_name_dirs(struct sim_host *w, unsigned generation)
 	snprintf(w->spool, sizeof w->spool, "%s/spool%u", w->dir, generation);
 }
 
-/* Processes that live on write to the same files as before, which are the copies now. */
+/* Surviving processes write to the same files as before, which are the copies now. */
 static inline void sim_reopen_output(struct sim_host *w, struct sim_process *p)
 {
 	mem_auto char *path = mem_printf("%s/%s", w->spool, p->streams.ref[STREAM_STDOUT]);
@@ -602,8 +602,8 @@ static inline void sim_reopen_output(struct sim_host *w, struct sim_process *p)
 }
 
 /*
- * The runtime is gone. If it was killed, the next one finds what had been written until then (disk_copy); what this one
- * does from that moment on reaches neither processes nor clients.
+ * Ends the runtime. If it was killed, the next one finds what had been written until then (disk_copy); what this one
+ * does from that moment on affects neither processes nor clients.
  */
 static inline void sim_stop(struct sim_host *w)
 {
@@ -640,8 +640,8 @@ static inline void sim_crash(struct sim_host *w, bool all)
 			sim_release(w, p->id, 0);
 			continue;
 		}
-		/* Its gate was opened for good if it was; a new runtime opens it again. What the init said last is said
-		 * again. */
+		/* An opened gate stays open; a new runtime opens it again. The init's last message is received again.
+		 */
 		if (p->stage == SIM_STARTED)
 			p->stage = SIM_READY;
 	}

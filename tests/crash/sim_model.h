@@ -3,7 +3,8 @@
 
 /*
  * The simulated model: what bailiff-model prints for a request, at random. It answers with text or calls, fails, is cut
- * off, or says nothing. Each request is checked first: calls and their results must be paired as the dialects demand.
+ * off, or does not answer. Each request is checked first: calls and their results must be paired as the dialects
+ * demand.
  *
  * A call of `shell` or of an MCP server's tool has the number of its effect in its command. An effect is permitted once
  * the answer that has it was printed up to its terminal event, and it may happen once.
@@ -29,7 +30,7 @@ enum sim_effect { EFFECT_UNKNOWN, EFFECT_PERMITTED, EFFECT_DONE };
 struct sim_models {
 	unsigned char effects[SIM_EFFECTS]; /* enum sim_effect */
 	unsigned count, requests;
-	bool finishing;  /* they call no more tools */
+	bool finishing;  /* models no longer call tools */
 	char wrong[200]; /* "" = nothing */
 };
 

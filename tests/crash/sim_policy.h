@@ -65,7 +65,7 @@ static inline void sim_policy_done(struct sim_policy *p)
 	policy_hooks_done(&p->hooks);
 }
 
-/* What a hook prints and returns. At the end nothing that could keep a turn from ending. */
+/* What a hook prints and returns; at the end of a history nothing that could keep a turn from ending. */
 static inline void sim_hook_answer(bool finishing, uint64_t random, struct sim_answer *ret)
 {
 	static const struct {

@@ -516,7 +516,7 @@ _Static_assert(countof(requests) <= 64, "a kind is a bit of `absent`");
 
 /*
  * Histories differ: each leaves out some kinds of requests, so that the others meet more often, and has its own share
- * of requests. With few, most of what was started comes to its end; with many, queues grow.
+ * of requests. With few, most processes and turns end; with many, queues grow.
  */
 static void requests_init(struct sim *s)
 {

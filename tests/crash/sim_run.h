@@ -2,8 +2,8 @@
 #define BAILIFF_TESTS_SIM_RUN_H
 
 /*
- * A history: one store from its creation to its end, with all that a seed lets happen. Each step has random numbers of
- * its own, so that a history without some of its steps is still one (sim_shrink.h).
+ * A history: one store from its creation to its end, with random steps from a seed. Each step has its own random
+ * numbers, so that a history without some of its steps is still valid (sim_shrink.h).
  */
 
 #include "supervisor/host/retention.h"
@@ -17,7 +17,7 @@ struct script {
 	unsigned count, steps[STEPS_MOST];
 };
 
-/* Most histories are short: what goes wrong needs few steps, and each step is cheaper. */
+/* Most histories are short: failures need few steps, and each step is cheaper. */
 static void script_init(struct script *x, uint64_t seed)
 {
 	uint64_t random = seed;
@@ -32,7 +32,7 @@ static void script_init(struct script *x, uint64_t seed)
 enum sim_mode {
 	SIM_QUIET,
 	SIM_TELLS,       /* prints each step and its events */
-	SIM_BROKEN_RULE, /* for the control: nobody may allow anything */
+	SIM_BROKEN_RULE, /* for the control: an approval breaks a rule */
 };
 
 /* ---- steps ---- */
@@ -56,7 +56,7 @@ static void verify(struct sim *s)
 	}
 }
 
-/* The runtime ends and another one starts. Either it is stopped, or it was killed: then it left what it had written. */
+/* The runtime ends and another one starts. Either it is stopped, or it was killed and left what it had written. */
 static void crash(struct sim *s)
 {
 	const bool killed = disk.copied;
@@ -143,8 +143,8 @@ static const char *step(struct sim *s)
 			do_new_retry(s, sim_chance(&s->w, 50));
 	}
 	/*
-	 * Several things may happen before anything is committed; not while the disk fails, because facts that are
-	 * never rejected may follow from some that are (docs/proof.md).
+	 * Several steps may happen before anything is committed; not while the disk fails, because facts that are never
+	 * rejected may depend on rejected ones (docs/proof.md).
 	 */
 	if (!disk.copied && (disk.failing || sim_chance(&s->w, 70))) {
 		sim_settle(&s->w);
@@ -216,8 +216,8 @@ static void cancel_turn(void *ctx, const char *id, void *value)
 }
 
 /*
- * No more requests, every question is answered, models call nothing more: what the loop drives comes to its end. In
- * most histories all turns are cancelled first, in the others they run.
+ * There are no more requests, every question is answered, and models no longer call tools, so that turns of the loop
+ * end. In most histories all turns are cancelled first, in the others they run.
  */
 static void drain(struct sim *s)
 {

@@ -3,11 +3,11 @@
 
 /*
  * The threads of the store as coroutines, and the clock and the random bytes of the process, all from one seed: a
- * history repeats exactly, and a handover costs no context switch. The functions of libc are replaced for the whole
- * program, so the store's own code runs unchanged.
+ * history can be repeated exactly, and a handover costs no context switch. The functions of libc are replaced for the
+ * whole program, so the store's own code runs unchanged.
  *
- * Only one thread runs. The others run when it waits, and now and then when it has released its last lock, as if they
- * had been faster. A wait that only time can end moves the monotonic clock.
+ * Only one thread runs. The others run when it waits, and sometimes when it has released its last lock, as if they had
+ * been faster. A wait that only time can end moves the monotonic clock.
  */
 
 #include <errno.h>
@@ -150,7 +150,7 @@ static void threads_run(void)
 		thread_pass_time();
 }
 
-/* ---- what libc has ---- */
+/* ---- replaced functions of libc ---- */
 
 int pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void *arg), void *arg)
 {

@@ -3,7 +3,7 @@
  *
  *   talker talk SEED COUNT DELAY_US EXIT     COUNT numbered records, odd ones on stderr; each can be checked alone
  *   talker spew SEED BYTES                   BYTES pseudo-random bytes on stdout, as fast as they go
- *   talker hold KIND MARK                    stays until it is killed; says "ready" when it is set up
+ *   talker hold KIND MARK                    stays until it is killed; prints "ready" when it is set up
  *       KIND: plain | setsid | daemon (double fork, own session) | ignore (all signals that can be) | many (a small
  *         tree)
  *   talker left MARK                         leaves a detached child that keeps stdout open and says "ready" once it

@@ -331,7 +331,7 @@ int ftruncate(int fd, off_t size)
 	return behind(fd, size);
 }
 
-/* Without is_due: a moved clock is no failure, and its row is read more often than any other. */
+/* Without is_due: a moved clock is not a failure, and its row is read more often than any other. */
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
 	static __typeof__(clock_gettime) *behind;
@@ -371,8 +371,9 @@ static int wait_behind(pthread_cond_t *cond, pthread_mutex_t *mutex, const struc
 }
 
 /*
- * The kernel measures such a wait by its own clock, and ends it when that is set. Here it is made of short ones, after
- * each of which the moved clock counts. The times of conditions that use the monotonic clock are decades earlier.
+ * The kernel measures such a wait by its own clock, and ends it when that is set. Here it consists of short waits,
+ * after each of which the moved clock is checked. The times of conditions that use the monotonic clock are decades
+ * earlier.
  */
 int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
 {

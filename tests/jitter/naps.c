@@ -1,6 +1,6 @@
 /*
- * Preloaded into bailiff's programs (tests/jitter/run): now and then a call on their way of talking to each other takes
- * a nap, so that things happen in orders which are rare otherwise, and at no cost in processor time.
+ * Preloaded into bailiff's programs (tests/jitter/run): calls with which they communicate sometimes sleep first, so
+ * that events happen in otherwise rare orders, without using processor time.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -43,7 +43,7 @@ static void maybe_nap(void)
 	errno = saved;
 }
 
-/* The function behind ours, after a nap or not. */
+/* The original function, after a sleep or not. */
 #define BEHIND(name)                                                  \
 	static __typeof__(name) *behind;                              \
 	if (!behind)                                                  \

@@ -1,5 +1,5 @@
-"""Python takes this in when tests/jitter/run starts a test program: the test itself naps around what it sends, receives and starts, and the
-daemons and clients that it starts nap by the preloaded library."""
+"""Python imports this when tests/jitter/run starts a test program: the test itself sleeps around what it sends, receives and starts, and the
+daemons and clients that it starts sleep because of the preloaded library."""
 
 import os
 import random
