@@ -3,8 +3,8 @@
 
 /*
  * A gateway's session (supervisor/gateway/common/gateway_session.h) without a daemon, in place of the real one:
- * requests are kept until the target answers them. The target sets FAKE_SESSION_ASKS_NOBODY to 1 if no person's answer
- * may ever go out, and `mood` from its input.
+ * requests are kept until the target answers them. The target sets FAKE_SESSION_NO_ANSWERS to 1 if a person's answer
+ * must never be sent, and `mood` from its input.
  */
 
 #include "runtime/base/err.h"
@@ -125,7 +125,7 @@ void gateway_session_create_task(struct gateway_session *s, json_t *params, cons
 void gateway_session_answer(struct gateway_session *s, const char *method, json_t *params, gateway_session_reply_fn fn,
 			    void *ctx)
 {
-	if (FAKE_SESSION_ASKS_NOBODY)
+	if (FAKE_SESSION_NO_ANSWERS)
 		abort();
 	gateway_session_query(s, method, params, fn, ctx);
 }
@@ -152,7 +152,7 @@ void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx
 
 size_t gateway_session_under_way(const struct gateway_session *s) { return s->n; }
 
-/* The next one to answer, for free(); NULL = none waits. */
+/* The next request to answer, for free(); NULL: none waits. */
 static struct request *fake_session_take(void)
 {
 	struct request *q = up ? TAILQ_FIRST(&up->requests) : NULL;

@@ -1,14 +1,14 @@
 /*
- * Any lines from an editor, through the whole protocol, on a daemon that answers every request with something: what it
- * asks for, an error, or nonsense, as the input's first byte says. Lines that begin with "!" are events of the daemon's
- * instead. Whatever comes, what we send is whole JSON-RPC, and nothing is left when the editor goes.
+ * Any lines from an editor, through the whole protocol, with a fake daemon that answers every request with a valid
+ * result, an error, or nonsense, as the input's first byte determines. Lines that begin with "!" are events of the
+ * daemon instead. Whatever the input, all output is complete JSON-RPC, and nothing is left when the editor disconnects.
  */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/acp/acp_server.h"
 #include "supervisor/gateway/common/rpc_message.h"
-#define FAKE_SESSION_ASKS_NOBODY 0
+#define FAKE_SESSION_NO_ANSWERS 0
 #include "tests/fuzz/fake_session.h"
 
 #include <event2/event.h>
@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define ANSWERS_MAX 64 /* for each line: what asks again and again is cut off */
+#define ANSWERS_MAX 64 /* for each line: endless requests are cut off */
 
 /* ---- a daemon ---- */
 

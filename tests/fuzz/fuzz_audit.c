@@ -1,4 +1,4 @@
-/* Audit records from the kernel, which quotes what hostile programs named: lines of "type text". */
+/* Audit records from the kernel, which contain names that hostile programs chose: lines of "type text". */
 
 #include "runtime/base/mem.h"
 #include "sandbox/violation.h"

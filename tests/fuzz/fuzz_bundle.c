@@ -1,6 +1,6 @@
 /*
- * Archives of workspaces from other machines, unpacked into an empty folder: nothing may appear outside of it. The
- * folder is in memory, if possible, and is cleared, not made again: on a disk this took most of the time.
+ * Archives of workspaces from other machines, unpacked into an empty directory: nothing may appear outside it. The
+ * directory is in memory, if possible, and is cleared, not created again: on a disk this took most of the time.
  */
 
 #include "runtime/base/err.h"

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		char name[HOST_NAME_MAX_LEN + 1];
 		if (h.name[0] && (!host_name_clean(h.name, strlen(h.name), name) || strcmp(name, h.name) != 0))
 			abort();
-		/* Bytes behind it change nothing. */
+		/* Bytes after it do not change the result. */
 		struct client_hello again;
 		uint8_t *more = malloc(size + 3);
 		if (!more)

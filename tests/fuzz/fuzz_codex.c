@@ -1,8 +1,8 @@
 /*
- * Any lines from a Codex client, through the whole protocol, on a daemon that answers every request with something:
- * what it asks for, an error, or nonsense, as the input's first byte says. Lines that begin with "!" are events of the
- * daemon's instead. Whatever comes, what we send is whole JSON-RPC, each request is answered at most once, and nothing
- * is left when the client goes.
+ * Any lines from a Codex client, through the whole protocol, with a fake daemon that answers every request with a valid
+ * result, an error, or nonsense, as the input's first byte determines. Lines that begin with "!" are events of the
+ * daemon instead. Whatever the input, all output is complete JSON-RPC, each request is answered at most once, and
+ * nothing is left when the client disconnects.
  */
 
 #include "runtime/base/buf.h"
@@ -10,7 +10,7 @@
 #include "supervisor/gateway/codex/codex_server.h"
 #include "supervisor/gateway/codex/sandbox_intent.h"
 #include "supervisor/gateway/common/rpc_message.h"
-#define FAKE_SESSION_ASKS_NOBODY 1 /* through Codex */
+#define FAKE_SESSION_NO_ANSWERS 1 /* through Codex */
 #include "tests/fuzz/fake_session.h"
 
 #include <event2/event.h>
@@ -19,7 +19,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define ANSWERS_MAX 64 /* for each line: what asks again and again is cut off */
+#define ANSWERS_MAX 64 /* for each line: endless requests are cut off */
 
 /* ---- a daemon ---- */
 

@@ -1,4 +1,4 @@
-/* Two texts, apart by the first 0xff: the diff must turn the one into the other. */
+/* Two texts, separated by the first 0xff: the diff must turn the first into the second. */
 
 #include "runtime/base/buf.h"
 #include "sandbox/diff.h"

@@ -1,4 +1,4 @@
-/* Documents of a hostile bus: what is accepted can be written and read again, and nothing is read too far. */
+/* Documents of a hostile bus: accepted ones can be written and read again, and no read exceeds the input. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

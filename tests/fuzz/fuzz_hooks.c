@@ -1,4 +1,4 @@
-/* The hooks of a policy file, and (after the first NUL) what one of them printed: refused with file and line, or
+/* The hooks of a policy file, and (after the first NUL) what one of them printed: rejected with file and line, or
  * usable. */
 
 #include "policy/command_analysis.h"

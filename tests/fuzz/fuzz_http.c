@@ -1,6 +1,6 @@
 /*
  * What a client of `bailiff serve` sends: head, body in chunks or not, Host, Origin and token, MCP's headers against
- * the body, and the id that a stream is resumed after. In pieces and whole, the same must come out.
+ * the body, and the id that a stream is resumed after. In pieces and whole, the result must be the same.
  */
 
 #include "runtime/base/buf.h"

@@ -1,7 +1,7 @@
 /*
  * A whole conversation with the HTTP server, over a socket: pipelined requests, half ones, answers at once, later and
- * as streams. The first byte says how the rest is cut into pieces. The upstream is made up; what counts is that every
- * exchange ends once and that nothing is left.
+ * as streams. The first byte determines how the rest is cut into pieces. The upstream is fake; every exchange must end
+ * once, and nothing may be left.
  */
 
 #include "runtime/base/fd.h"

@@ -1,7 +1,7 @@
 /*
- * The journal, as a crash may have left it. The first byte chooses. Any bytes as the file, or as a group's: taken apart
- * safely or refused. Or the rest of the input as groups that are written, then damaged in one byte: the scan must give
- * a prefix of them, unchanged.
+ * The journal, as a crash may have left it. The first byte chooses. Any bytes as the file, or as a group: parsed safely
+ * or rejected. Or the rest of the input as groups that are written, then damaged in one byte: the scan must give a
+ * prefix of them, unchanged.
  */
 
 #include "runtime/base/buf.h"

@@ -1,4 +1,4 @@
-/* Names of keys, and the watch for a sequence of them: whatever is typed goes through, but for that sequence. */
+/* Names of keys, and the detection of a sequence of keys: all input except this sequence is passed on. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

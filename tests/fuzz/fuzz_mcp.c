@@ -1,15 +1,15 @@
 /*
  * Any lines from a client that speaks MCP, through the whole protocol and the handlers of all tools, resources and
- * prompts, on a daemon that answers every request with something: what it asks for, an error, or nonsense, as the
- * input's first byte says. Whatever comes, what we send is whole JSON-RPC, every request is answered at most once, and
- * nothing is left when the client goes.
+ * prompts, with a fake daemon that answers every request with a valid result, an error, or nonsense, as the input's
+ * first byte determines. Whatever the input, all output is complete JSON-RPC, every request is answered at most once,
+ * and nothing is left when the client disconnects.
  */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
-#define FAKE_SESSION_ASKS_NOBODY 0
+#define FAKE_SESSION_NO_ANSWERS 0
 #include "tests/conformance/mcp_fixtures.h"
 #include "tests/fuzz/fake_session.h"
 
@@ -76,7 +76,7 @@ static void on_send(void *ctx, void *stream, json_t *message, bool last)
 	rpc_message_write(message, true, &text);
 	if (memchr(text.data, '\n', text.len) != text.data + text.len - 1)
 		abort();
-	/* An error that answers nothing that could be told has no id; all else is whole. */
+	/* An error about a message without a readable id has no id; everything else is complete. */
 	bool bare = json_object_get(message, "error") && !json_object_get(message, "id");
 	if (bare)
 		json_decref(message);

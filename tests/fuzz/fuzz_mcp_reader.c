@@ -1,4 +1,4 @@
-/* The messages of an MCP server, in pieces: whatever they are, reading ends, and all ways to split them give the same.
+/* The messages of an MCP server, in pieces: reading terminates, and every split gives the same result.
  */
 
 #include "runtime/base/err.h"

@@ -1,4 +1,4 @@
-/* Events of any shape: whatever becomes a span is JSON, and nothing is read too far. */
+/* Events of any shape: every span is valid JSON, and no read exceeds the input. */
 
 #include "runtime/base/mem.h"
 #include "supervisor/otlp/span.h"

@@ -1,6 +1,6 @@
 /*
- * A patch and a file's text, apart by the first 0xff: whatever they are, reading and applying ends, and keeps to its
- * memory. And every file that would be written is one that rules and hooks are told of.
+ * A patch and a file's text, separated by the first 0xff: reading and applying terminates and stays within its memory.
+ * Every file that would be written is one that rules and hooks check.
  */
 
 #include "runtime/base/buf.h"
@@ -29,7 +29,7 @@ static void check_names(const struct patch *p, const char *text, size_t n)
 	struct tool_paths names;
 
 	if (!args)
-		return; /* no such text comes in JSON */
+		return; /* JSON cannot contain such a text */
 	tool_paths_of("apply_patch", args, &names);
 	for (size_t i = 0; i < p->nfiles && !names.too_many; i++) {
 		must_be_named(&names, p->files[i].path);

@@ -1,5 +1,5 @@
-/* A rule put into a policy file's text (a rule, a NUL, the text): the file is refused as it is, or has all that it had
- * and the rule, once. */
+/* A rule added to a policy file's text (a rule, a NUL, the text): the file is rejected unchanged, or keeps all its
+ * contents and has the rule once. */
 
 #include "policy/policy_edit.h"
 #include "policy/rules.h"
@@ -18,7 +18,7 @@ static size_t count(const char *text, size_t len)
 	struct err e = ERR_INIT;
 
 	if (policy_rules_parse(&s, RULE_OF_USER, "F", text, len, &e) < 0)
-		abort(); /* it was taken before, and is written now */
+		abort(); /* it was accepted before, and is written now */
 	size_t n = s.count;
 	policy_rules_done(&s);
 	return n;

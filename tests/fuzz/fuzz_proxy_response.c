@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* It must be a head again, of the same sort, and to forward it again must change nothing. */
+/* The forwarded form must be a head of the same kind, and forwarding it again must not change it. */
 static void forwarded(const char *p, size_t len, bool interim)
 {
 	buf_auto struct buf once = BUF_INIT, twice = BUF_INIT;

@@ -1,6 +1,6 @@
 /*
  * Any bytes on a connection, in pieces of any size, through framing, dispatch and the handlers that an agent may call,
- * on an empty store and a fake engine. What comes back is whole lines of JSON, and the connection ends when it should.
+ * on an empty store and a fake engine. Replies are complete lines of JSON, and the connection ends when it should.
  */
 
 #include "runtime/base/buf.h"

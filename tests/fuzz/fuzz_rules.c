@@ -1,5 +1,5 @@
-/* The rules of a policy file, which a session has as well, and a command line to judge by them (after the first NUL):
- * refused with file and line, or usable. */
+/* The rules of a policy file, also as rules of a session, and a command line to evaluate (after the first NUL):
+ * rejected with file and line, or usable. */
 
 #include "policy/command_analysis.h"
 #include "policy/decision.h"

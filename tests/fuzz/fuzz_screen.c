@@ -1,8 +1,8 @@
 /*
- * The screen model with any output and resizes between: what it shows is clean text, whatever came. Skimming, and
+ * The screen model with any output and resizes: it always shows clean text. Skimming, and
  * output in pieces, gives the same screen, and what screen_ansi writes draws the same on another terminal. Byte 0xff is
- * an order: "\xff" 'r' ROWS COLS resizes, "\xff" 's' N leaves N bytes out, "\xff" 'a' looks at everything; any other
- * byte behind it stands for itself.
+ * an order: "\xff" 'r' ROWS COLS resizes, "\xff" 's' N skips N bytes, "\xff" 'a' reads everything; any other byte after
+ * it is literal.
  */
 
 #include "pty/screen.h"

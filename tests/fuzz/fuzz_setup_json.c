@@ -1,6 +1,6 @@
 /*
- * Any file: either refused, or merged so that a second merge changes nothing. What is taken out of the merged text
- * again is what was there before: nothing of the file's own is lost.
+ * Any file: either rejected, or merged so that a second merge changes nothing. All of the file's own text is in the
+ * merged text.
  */
 
 #include "runtime/base/buf.h"

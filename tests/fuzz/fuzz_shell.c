@@ -1,4 +1,5 @@
-/* Shell text from outside, read as bash and as sh: no crash, within the limits, and whatever is said of a word holds.
+/* Shell text from outside, read as bash and as sh: no crash, within the limits, and all reported properties of words
+ * are true.
  */
 
 #include "policy/shell/shell.h"

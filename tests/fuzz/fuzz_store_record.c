@@ -1,6 +1,6 @@
 /*
  * What the store reads back from its medium: records, chunk rows, sealed values and the pages of the database. The
- * first byte chooses the parser. Any bytes must be refused as corrupt or taken apart safely.
+ * first byte chooses the parser. Any bytes must be rejected as corrupt or parsed safely.
  */
 
 #include "runtime/base/err.h"

@@ -1,4 +1,4 @@
-/* Headers of a hook that is sent, with (after the first NUL) the variable that they may have: refused, or lines of one
+/* Headers of an HTTP hook, with (after the first NUL) the variable that they may contain: rejected, or lines of one
  * header each. */
 
 #include "runtime/base/err.h"
@@ -16,7 +16,7 @@ static const char *value;
 static const char *variable(const char *name)
 {
 	if (strcmp(name, "TOKEN") != 0)
-		abort(); /* nobody may have asked for another */
+		abort(); /* no other variable may be requested */
 	return value;
 }
 

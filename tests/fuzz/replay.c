@@ -1,6 +1,6 @@
 /*
- * Stands in for libFuzzer where a target is only to be run on inputs that are already there: each argument is a file or
- * a folder of files. So the corpora are ordinary tests, with every compiler and sanitizer.
+ * Replaces libFuzzer to run a target on existing inputs: each argument is a file or a directory of files. So the
+ * corpora are ordinary tests, with every compiler and sanitizer.
  */
 
 #include <dirent.h>
@@ -20,7 +20,7 @@ static unsigned replay_file(const char *path)
 		perror(path);
 		exit(1);
 	}
-	/* In a block of just its size, so that a read past the end is seen. */
+	/* In a block of exactly its size, so that a read past the end is detected. */
 	struct stat st;
 	if (fstat(fileno(f), &st) < 0 || st.st_size > (off_t)INPUT_MAX)
 		abort();

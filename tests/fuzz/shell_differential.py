@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Compares the policy parser with real shells: whatever bash or dash executes, the parser must have seen.
+"""Compares the policy parser with real shells: the parser must find every command that bash or dash executes.
 
     tests/fuzz/shell_differential.py [--count N] [--seed N] [--only NUMBER] [--keep FILE]      COUNT and SEED of the environment are the defaults
 
@@ -121,7 +121,7 @@ def records(world, folder, shell, scripts):
 
 
 def read_scripts(pairs):
-    """What the parser says of each (shell, script)."""
+    """The parser's result for each (shell, script)."""
     told = subprocess.run([os.path.join(BUILD, "shell_reader")], input=b"".join(s.encode() + b"\0" + t.encode() + b"\0" for s, t in pairs),
                           stdout=subprocess.PIPE, check=True).stdout.decode(errors="replace").splitlines()
     if len(told) != len(pairs):
@@ -139,7 +139,7 @@ def fits(seen, ran):
 
 
 def missed(facts, ran):
-    """What ran and was not seen."""
+    """Commands that ran and were not found."""
     return [] if not facts or not facts["understood"] is True else [r for r in ran if not any(fits(c, r) for c in facts["commands"])]
 
 
@@ -193,7 +193,7 @@ def main():
     a = p.parse_args()
     absent = [s for s in PROGRAMS if not shutil.which(s)]
     if absent:
-        print("ok 1 - the parser sees what shells execute # SKIP no " + ", ".join(absent))
+        print("ok 1 - the parser finds what shells execute # SKIP no " + ", ".join(absent))
         return 77
     print(f"# seed {a.seed}, {a.count} scripts in {' and '.join(SHELLS)}", flush=True)
     world, tally = World(), Tally()
@@ -220,7 +220,7 @@ def main():
         print(f"{'ok' if good else 'not ok'} 1 - a parser that overlooks a command is caught")
         fair = tally.understood >= UNDERSTOOD_MIN * tally.runs and tally.executed >= tally.runs // 2
         print(f"{'ok' if fair else 'not ok'} 2 - most scripts are executed and a good share of them is understood")
-    print(f"{'not ok' if tally.misses else 'ok'} 3 - whatever bash and dash execute the parser has seen")
+    print(f"{'not ok' if tally.misses else 'ok'} 3 - the parser finds all commands that bash and dash execute")
     return 1 if tally.misses or (a.only is None and not (good and fair)) else 0
 
 

@@ -1,7 +1,7 @@
 /*
- * Comparisons that libFuzzer is not told of (the linker's --wrap calls these functions instead of its own). Each report
- * costs as much as some lines of the program, and UBSan's checks of pointers are comparisons, too: together they took
- * up to half of the time. libFuzzer uses comparisons to find values to insert, and for that only those of four and
+ * Comparisons that are not reported to libFuzzer (the linker's --wrap calls these functions instead of its own). Each
+ * report costs as much as some lines of the program, and UBSan's checks of pointers are comparisons, too: together they
+ * took up to half of the time. libFuzzer uses comparisons to find values to insert, and for that only those of four and
  * eight bytes (without -use_value_profile, which is not used here); zero is no such value.
  */
 

@@ -6,7 +6,7 @@
 #include "supervisor/gateway/codex/codex_server.h"
 #include "supervisor/gateway/common/rpc_message.h"
 #include "tests/unit/suite.h"
-#define FAKE_SESSION_ASKS_NOBODY 1
+#define FAKE_SESSION_NO_ANSWERS 1
 #include "tests/fuzz/fake_session.h"
 
 #include <event2/event.h>
