@@ -114,7 +114,7 @@ def circles(kind, graph, allowed, show):
 
 
 def main():
-    # The lint must be able to see what it is for.
+    # The lint must detect a violation.
     assert components({"a": {"b": 1}, "b": {"c": 1}, "c": {"a": 1}, "d": {"a": 1}}) == [["a", "b", "c"]]
     graph = edges(*symbols())
     if len(graph) < 100:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The documents say what the tables say: every method, event type, configuration key and step has its row, links lead
+"""The documents agree with the tables: every method, event type, configuration key and step has its row, links lead
 somewhere, the tests that docs/testing.md names exist, and what is generated is up to date."""
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every event type that bailiff writes is caused by some black-box test: docs/event-coverage.md, which `make event-coverage` writes, says by which."""
+"""Every event type that bailiff writes is caused by some black-box test: docs/event-coverage.md, which `make event-coverage` writes, lists them."""
 
 import os
 import re

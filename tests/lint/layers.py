@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Who may include whom. Folders are layers; an include that points upward, or a folder that is no layer, is an error."""
+"""The direction of includes. Folders are layers; an include that points upward, or a folder that is not a layer, is an error."""
 
 import os
 import re
@@ -111,7 +111,7 @@ def check(path, text):
     if layer == "docs" or layer.startswith("tests"):     # docs: tables that only make docs reads
         return problems
     if layer not in ALLOWED:
-        return [f"{path}: {layer or 'the top folder'} is no layer"]
+        return [f"{path}: {layer or 'the top folder'} is not a layer"]
     for line in text.splitlines():
         m = INCLUDE.match(line)
         if not m:
@@ -138,11 +138,11 @@ def main():
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:
             problems += check(path, f.read())
         count += 1
-    # The lint must be able to see what it is for.
+    # The lint must detect a violation.
     for path, line in (("runtime/base/mem.c", '#include "runtime/store/store.h"'), ("supervisor/guard/guard.c", "#include <jansson.h>"), ("supervisor/host/process_io.c", "event_add(ev, NULL);"),
                        ("runtime/view/view.c", '#include "runtime/engine/core/engine.h"')):
         if not check(path, line):
-            problems.append(f"layers.py does not notice {line} in {path}")
+            problems.append(f"layers.py does not detect {line} in {path}")
     print("\n".join(problems) if problems else f"{count} files follow the layers")
     return 1 if problems else 0
 

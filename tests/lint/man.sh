@@ -1,5 +1,5 @@
 #!/bin/sh
-# The man pages, with mandoc's own eyes.
+# Checks the man pages with mandoc.
 cd "$(dirname "$0")/../.." || exit 1
 command -v mandoc >/dev/null || { echo "mandoc is not installed"; exit 77; }
 set -- docs/man/*.[1-8]

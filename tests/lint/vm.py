@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tests/vm: what needs no virtual machine. Sources of apt, the choice of a kernel, the matrix, reading results, the tables."""
+"""The parts of tests/vm that need no virtual machine: sources of apt, the choice of a kernel, the matrix, reading results, the tables."""
 
 import contextlib
 import importlib.machinery
@@ -72,7 +72,7 @@ def test_options_choose_cells():
         raise AssertionError(f"{argv} was accepted")
 
 
-def test_lines_of_checks_are_read_and_others_are_not():
+def test_only_lines_of_checks_are_read():
     checks = vm.read_checks(OUTPUT)
     assert [(c["name"], c["as"], c["state"]) for c in checks] == [
         ("run", "root", "pass"), ("run", "user", "pass"), ("memory", "root", "pass"), ("memory", "user", "explained"), ("pids", "user", "fail")]
@@ -97,7 +97,7 @@ def test_tables_show_every_identity_that_differs():
     assert "- arm64-6.1, user/pids: status 1" in text and "2026-01-02" in text
 
 
-def test_of_two_results_of_a_cell_the_later_counts():
+def test_the_newer_of_two_results_of_a_cell_is_used():
     assert [r["date"] for r in vm.latest([result(date="1"), result(date="2")])] == ["2"]
 
 

@@ -39,7 +39,7 @@ ROUNDS = {
     "agent_loop": Round(100, python("agent_loop.py", "--kills", "{n}", "--seed", "{seed}", "--homes", "2"), {}, r"^ok 1 - (\d+) kills",
                         "no effect of a turn happens twice and none is lost"),
     "shell_scripts": Round(20000, ["/usr/bin/python3", "tests/fuzz/shell_differential.py", "--count", "{n}"], {"SEED": "{seed}"},
-                           r"(\d+) scripts", "what bash and dash execute the policy parser has seen"),
+                           r"(\d+) scripts", "the policy parser finds all commands that bash and dash execute"),
 }
 
 

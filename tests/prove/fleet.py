@@ -268,7 +268,7 @@ class Round:
             raise AssertionError(f"{e}: {[self.show(t) for t, _ in self.left]}; nodes {nodes}; {parts}; {self.fleet.queue()}") from None
 
     def retry_lost(self):
-        """As a person decides it, of some."""
+        """Retries some of them, as a person could."""
         for t in self.tasks[:]:
             if t.kind == "command" and self.figures["retried"] < 3 and self.show(t.id)["state"] == "lost":
                 self.fleet.cli("retry", t.id)
@@ -317,7 +317,7 @@ def run_fleet(p, fleet, figures):
             problems = r.check(known)
         except (AssertionError, Gone, RpcError, OSError, subprocess.SubprocessError) as e:
             keep(p, number, f"faults: {', '.join(r.done)}\n{type(e).__name__}: {e}", fleet)
-            return      # the fleet is not what it should be
+            return      # the fleet is not in its expected state
         if problems:
             keep(p, number, f"faults: {', '.join(r.done)}\n" + "\n".join(problems), fleet)
         figures.update(r.figures)

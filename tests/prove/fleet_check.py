@@ -53,7 +53,7 @@ def read_marks(rpc, record):
 
 
 def read_attempts(home, known):
-    """What the daemon of a node knows: {fleet task: [Attempt]}. `known` are local tasks that were read in an earlier round."""
+    """The attempts that the daemon of a node has recorded: {fleet task: [Attempt]}. `known` are local tasks that were read in an earlier round."""
     found, cursor = collections.defaultdict(list), {}
     with home.rpc() as rpc:
         while True:
@@ -71,7 +71,7 @@ def read_attempts(home, known):
 
 
 def check_document(document, ran):
-    """It has ended, and says how each attempt that ran did."""
+    """It has ended, and reports the outcome of each attempt that ran."""
     task, entries = document["taskId"], document.get("attempts") or []
     if document["state"] not in ("completed", "failed", "lost", "cancelled"):
         yield f"{task} is {document['state']}"

@@ -267,7 +267,7 @@ class Fleet:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def queue(self):
-        """What the server says of its queue."""
+        """The server's report about its queue."""
         with Bus(self.env["BAILIFF_FLEET"].split(",")[0]) as bus:
             stream = json.loads(bus.request("$JS.API.STREAM.INFO.bailiff_queue", b'{"subjects_filter":">"}'))
             consumers = json.loads(bus.request("$JS.API.CONSUMER.LIST.bailiff_queue", b"{}"))["consumers"]

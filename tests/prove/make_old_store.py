@@ -63,7 +63,7 @@ def sha(data):
 
 
 def describe(rpc, commit):
-    """What must still be so, whatever program reads it."""
+    """The state that every later program must read from the store."""
     events = rpc.events()
     processes = {}
     for known in {e["processId"]: 1 for e in events if e.get("processId")}:

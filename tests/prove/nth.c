@@ -5,9 +5,9 @@
  *     PLAN = ROLE CALL N fail ERRNO | ROLE CALL N delay MS | ROLE CALL N kill | ROLE CALL N kill+ROLE   (one argument)
  *
  * "runtime fdatasync 3 fail 5" is the third fdatasync of the runtime, counted since PROGRAM started, over all threads
- * and all processes that had this role. A role is what a process calls itself (process_title.c: guard, runtime,
- * spawner, proxy, init, leader, …) or, for programs of their own, the name of the program (bailiff-model: model). A
- * child has the role of its parent until it has a name. Calls of other programs, that is commands, and of the dynamic
+ * and all processes that had this role. A role is the name that a process gives itself (process_title.c: guard,
+ * runtime, spawner, proxy, init, leader, …) or, for separate programs, the name of the program (bailiff-model: model).
+ * A child has the role of its parent until it has a name. Calls of other programs, that is commands, and of the dynamic
  * loader are not counted.
  *
  * The tracer uses ptrace and not a preloaded library: every call is seen, also those of static programs, of inits and
@@ -106,7 +106,7 @@ static int64_t now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- what is known of processes ---- */
+/* ---- processes ---- */
 
 static struct role *find_role(const char *name)
 {
@@ -210,7 +210,7 @@ static void resume(struct task *t, int sig)
 {
 	t->resume_ms = 0;
 	t->is_parked = false;
-	/* ESRCH: it was killed meanwhile, and waitpid says so. */
+	/* ESRCH: it was killed meanwhile, which waitpid reports. */
 	if (ptrace(is_watched(t->process) || t->is_forced ? PTRACE_SYSCALL : PTRACE_CONT, t->tid, NULL, (long)sig) <
 		    0 &&
 	    errno != ESRCH)
@@ -423,7 +423,7 @@ static void on_stop(pid_t tid, int status)
 	if (sig == (SIGTRAP | 0x80) || event == PTRACE_EVENT_SECCOMP) {
 		stop_at_call(t);
 	} else if (event == PTRACE_EVENT_EXIT) {
-		detach(t); /* its parent sees its end as if nobody traced it */
+		detach(t); /* its parent sees its end as without a tracer */
 	} else if (event == PTRACE_EVENT_EXEC) {
 		on_exec(t);
 		if (t->process->is_command && !has_filter)
@@ -440,7 +440,7 @@ static void on_stop(pid_t tid, int status)
 	}
 }
 
-/* True while some task waits for its time. */
+/* True while a task is delayed. */
 static bool resume_delayed(void)
 {
 	bool waits = false;

@@ -1,4 +1,4 @@
-"""What fail_nth.py and kill_nth.py have in common: the calls of the scenario, workers, and known-bad controls.
+"""Common parts of fail_nth.py and kill_nth.py: the calls of the scenario, workers, and known-bad controls.
 
 Several cases with the same rules share a run (--together): each fires at its own call, and the checks at the end hold for all of them. If such a run fails,
 each of its cases is repeated alone, so that a failure has a name; if none fails alone, the group is the failed case. What did not fire because the daemon

@@ -36,7 +36,7 @@ STEPS = ("out", "stdin", "tty", "cow", "approval", "session1", "session2", "task
 
 
 class DaemonGone(Exception):
-    """The guard has ended: allowed if the fault was the reason, and then all that was acknowledged is there after the next start."""
+    """The guard has ended: allowed if the fault was the reason; then everything acknowledged exists after the next start."""
 
 
 def effect(name, then=":"):
@@ -201,7 +201,7 @@ def step_gateway(c):
         try:
             for request in (("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "nth", "version": "1"}}),
                             ("tools/call", {"name": "exec", "arguments": {"command": effect("gateway", "echo by gateway")}})):
-                with contextlib.suppress(BrokenPipeError):      # its reply, or its end, says what happened
+                with contextlib.suppress(BrokenPipeError):      # its reply, or its end, shows what happened
                     mcp.send(*request)
                 result = mcp.answer_to(c.home)
         except (McpError, Gone) as e:
@@ -227,7 +227,7 @@ def step_close(c):
 
 
 def terminal_is_ready(record, c):
-    """Or its command has ended, which the next request says."""
+    """Or its command has ended, which the next request reports."""
     return record["status"] != "running" or "ready" in c.output(record["outputs"]["pty"]["outputRef"])
 
 
@@ -373,7 +373,7 @@ def check_effects(c):
         if ended and ended["status"] == "completed" and ended["exitCode"] == 0 and name != "cow":
             assert lines, f"{name}: it succeeded, and its effect is missing"
     if c.facts.get("applied"):
-        assert lines_of(c.home, "cow"), "the change was applied, and is not there"
+        assert lines_of(c.home, "cow"), "the change was applied, but is missing"
     for fact, value, names in (("taskStatus", "completed", ("task",)), ("jobStatus", "completed", ("item0", "item1"))):
         if c.facts.get(fact) == value:
             assert all(lines_of(c.home, n) for n in names), f"{names}: they succeeded, and an effect is missing"
@@ -399,7 +399,7 @@ def check_acknowledged(c, rpc):
 
 
 def is_open(log):
-    """What has begun and not ended."""
+    """Whether something has begun and not ended."""
     found = []
     for kind, begin, ends in (("turnId", ("turn.started",), TURN_ENDS), ("jobId", ("job.started",), JOB_ENDS),
                               ("processId", ("process.started",), harness.TERMINAL), ("toolCallId", ("tool.started",), ("tool.result", "tool.failed"))):

@@ -70,7 +70,7 @@ def files_of(home):
             for p in [os.path.join(d, n)] if n not in ("lock", "lock.mdb", "ballast")}
 
 
-# ---- what must hold ----
+# ---- checks ----
 
 def check_events(rpc, expected):
     events = {e["sequence"]: e for e in rpc.events(after=None)}
@@ -106,7 +106,7 @@ def check(home, expected):
 
 
 def use(home, expected):
-    """The store is one like any other now."""
+    """The upgraded store can be used like any other."""
     with home.rpc() as rpc:
         for n in range(3):
             started, ended = rpc.run(["echo", f"number {n}"], idempotencyKey=f"new-{n}")

@@ -2,8 +2,8 @@
 #define BAILIFF_TESTS_POWER_CHECK_H
 
 /*
- * What must hold in a home after a power cut. It is opened by the daemon's own code (store and read models), and
- * compared with what the client knows: a file of facts, one a line:
+ * Checks a home after a power cut. It is opened by the daemon's own code (store and read models), and compared with
+ * what the client received: a file of facts, one per line:
  *
  *   FROM UNTIL event SEQUENCE EVENT-ID        this event was received
  *   FROM UNTIL floor SEQUENCE                 events before this one may be gone (a prune was requested)
@@ -299,7 +299,7 @@ static inline void check_backup(struct check *c, const struct fact *f)
 	struct stat st;
 
 	if (stat(at, &st) != 0) {
-		check_wrong(c, "the backup %s is not there", f->word[0]);
+		check_wrong(c, "the backup %s does not exist", f->word[0]);
 		return;
 	}
 	store = open_store(c, at);
@@ -312,7 +312,7 @@ static inline void check_backup(struct check *c, const struct fact *f)
 	store_close(store);
 }
 
-/* The whole home; `c->wrong` says what does not hold. */
+/* Checks the whole home; `c->wrong` describes the first violation. */
 static inline void check_home(struct check *c)
 {
 	struct store *store = open_store(c, c->home);

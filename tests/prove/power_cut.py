@@ -46,7 +46,7 @@ def content(path):
 
 
 class Recorded(Home):
-    """A daemon whose writes are recorded, and what its client knows."""
+    """A daemon whose writes are recorded, and the facts that its client received."""
 
     def __init__(self, folder, files=None, **more):
         self.folder, self.facts, self.owners, self.lock = folder, [], {}, threading.Lock()
@@ -83,7 +83,7 @@ class Recorded(Home):
             self.facts.append([self.mark() if since is None else since, until, kind, *map(str, words)])
 
     def end_facts(self, kind, *words):
-        """From now on these no longer hold."""
+        """These facts no longer apply from now on."""
         with self.lock:
             for f in self.facts:
                 if f[1] == FOREVER and f[2] == kind and f[3:3 + len(words)] == list(words):
@@ -138,7 +138,7 @@ class Recorded(Home):
             f.seek(24)
             f.truncate(64 + struct.unpack("=Q", f.read(8))[0])
 
-    # What scenarios do.
+    # Actions of scenarios.
 
     def outputs_known(self, rpc, process):
         """What the end of a process has acknowledged: its outputs."""

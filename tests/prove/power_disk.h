@@ -134,7 +134,7 @@ static inline bool same_place(const struct name *a, const struct name *b)
 	return a->name && b->name && a->dir == b->dir && strcmp(a->name, b->name) == 0;
 }
 
-/* Durable now. What happened earlier to the same names no longer matters. */
+/* Makes it durable. Earlier changes of the same names no longer matter. */
 static inline void settle_renaming(struct disk *d, size_t at)
 {
 	struct renaming r = d->pending[at];
@@ -303,7 +303,7 @@ static inline void disk_done(struct disk *d)
 
 /* ---- one state ---- */
 
-/* How much of the unsynced changes is there. */
+/* Which unsynced changes a state contains. */
 struct choice {
 	enum { DATA_NONE, DATA_ALL, DATA_BITS, DATA_RANDOM, DATA_BUT_ONE, DATA_ONLY_ONE, DATA_PREFIX } data;
 	enum { NAMES_NONE, NAMES_ALL, NAMES_BITS, NAMES_RANDOM, NAMES_PREFIX } names;
@@ -391,7 +391,7 @@ static inline void cut_content(const struct inode *n, const struct choice *c, ui
 		size = end > size ? end : size;
 	}
 	if (c->data == DATA_RANDOM && size != taken_size && draw(2))
-		resize_content(ret, size); /* the size got there, the bytes did not */
+		resize_content(ret, size); /* the size is durable, the bytes are not */
 }
 
 static inline uint64_t content_hash(struct inode *n)

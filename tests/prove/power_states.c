@@ -73,7 +73,7 @@ static const struct record *next_record(const struct record *r)
 	return (const char *)r < first + record_log->tail ? r : NULL;
 }
 
-/* True if neither this disk was seen, nor this disk with as many facts. */
+/* True if this disk with as many facts was not checked before. */
 static bool is_new(uint64_t key)
 {
 	uint64_t at = key & ((1u << SEEN_BITS) - 1);

@@ -1,4 +1,4 @@
-"""What every proof has in common: its arguments, its progress, and the cases that it keeps.
+"""Common parts of all proofs: arguments, progress, and kept cases.
 
     NAME.py [--seconds N] [--cases N] [--seed N] [--out DIR] [--as-test] [--case TEXT]
 

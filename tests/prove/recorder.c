@@ -120,7 +120,7 @@ static bool is_recorded(int fd, struct stat *st)
 	return yes;
 }
 
-/* Where a path leads: its directory, if that is on the recorded file system, and the last name. */
+/* Resolves a path to its directory, if that is on the recorded file system, and the last name. */
 struct spot {
 	bool recorded, exists;
 	uint64_t dir;

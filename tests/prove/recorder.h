@@ -37,7 +37,7 @@ struct record {
 /* For the client, which loads the library: the number of records so far. */
 void recorder_map(const char *path);
 uint64_t recorder_mark(void);
-/* What is in the folder now was created by others and is durable, with the names of the folders above. */
+/* Imports the current contents of a directory as durable, with the names of its parent directories. */
 void recorder_import(const char *folder);
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The unit tests under tools that see what tests do not: leaks, races, reads of memory that was never written.
+"""The unit tests under tools that find what tests cannot: leaks, races, reads of uninitialized memory.
 
     sanitizers.py [leaks|races|valgrind] [arguments of proof.py]     a case is a program, such as runtime/store/test_store
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A large store: the daemon starts fast, a query costs what its window costs, and maintenance blocks nobody.
+"""A large store: the daemon starts fast, the cost of a query depends on its window, and maintenance blocks no client.
 
     scale.py [--events N] [--output-mb N] [arguments of proof.py]     a case is an event; --case N: one store with N events
 
@@ -143,7 +143,7 @@ class Scale:
         self.note(what, size, min(times))
 
     def maintenance(self, home, what, size, function):
-        """How long it takes, and what it makes others wait."""
+        """How long it takes, and how long other requests wait."""
         with Beat() as beat, DiskBeat(home) as disk, Probe(home, READS) as reader, Probe(home, WRITES) as writer:
             begin = time.monotonic()
             function()
@@ -281,7 +281,7 @@ def main():
         scale.sizes.append(size)
         proof.add(size, f"{size} events in {last_s:.0f} s")
     caught = int(blocking_is_seen()) + int(bool(scale.sizes) and scale.compare())
-    return proof.finish("a store of any size starts fast and blocks nobody", scale.figures(), (caught, 2))
+    return proof.finish("a store of any size starts fast and blocks no client", scale.figures(), (caught, 2))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Long use of one daemon: what it needs stays flat, and it stays as fast as it was.
+"""Long use of one daemon: its resource use stays flat, and it does not become slower.
 
     soak.py [--round S] [arguments of proof.py]     a case is one action of a client
 
@@ -42,7 +42,7 @@ SLACK = {"memory KiB": 1024, "descriptors": 6, "threads": 1, "mounts": 4, "keys"
 POLICY = {"permissions": {"ask": ["Bash(touch:*)"]}}
 
 
-# ---- what clients do ----
+# ---- actions of clients ----
 
 def finish(rpc, started, code=0):
     ended = rpc.wait(started["processId"])
@@ -133,7 +133,7 @@ def killed(c):
 
 
 def subscriber(c):
-    """Reads what happened, and leaves in the middle of it."""
+    """Reads events, and disconnects before the end."""
     with c.home.rpc() as rpc:
         rpc.call("subscribe_events", afterSequence=max(0, rpc.call("initialize")["lastSequence"] - c.rng.randrange(1, 200)))
         for _ in range(c.rng.randrange(1, 50)):
@@ -200,7 +200,7 @@ class Client:
             self.results.put((self.name, action.__name__, self.times, report))
 
 
-# ---- what the daemon needs ----
+# ---- resource use of the daemon ----
 
 def count_lines(path):
     with contextlib.suppress(OSError), open(path) as f:
@@ -440,7 +440,7 @@ def main():
                        "slowest read during prune and compact ms": f"{soak.slowest * 1000:.0f} (delay of the machine {soak.delay * 1000:.0f})"}
         finally:
             soak.close()
-    return proof.finish("what the daemon needs stays flat, and so do its latencies", figures, control)
+    return proof.finish("the daemon's resource use and latencies stay flat", figures, control)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A daemon in trouble: reads and kills stay fast, and it recovers at once.
+"""Faults of a daemon's environment: reads and kills stay fast, and the daemon recovers immediately.
 
     stalls.py [--only WORD] [arguments of proof.py]     a case is NAME:PARAMETER, such as stalled_disk:3000
 
@@ -119,7 +119,7 @@ class Watch:
 
 
 class Starter(threading.Thread):
-    """A client that starts commands throughout: what is acknowledged must be there afterwards; an error is an answer, too."""
+    """A client that starts commands throughout: acknowledged ones must exist afterwards; an error is a valid reply, too."""
 
     def __init__(self, home):
         super().__init__(daemon=True)
@@ -414,7 +414,7 @@ def main():
     except AssertionError as e:
         caught = str(e).startswith("late read")
     figures = run_all(proof)
-    return proof.finish("reads and kills are fast while the daemon is in trouble, and it recovers at once",
+    return proof.finish("reads and kills stay fast during faults, and the daemon recovers immediately",
                         {"worst ms": "; ".join(f"{k}: {v}" for k, v in figures.items())}, (int(caught), 1))
 
 

@@ -1,4 +1,4 @@
-"""What a virtual machine boots from, made once and kept in the cache folder.
+"""What a virtual machine boots from, created once and kept in the cache folder.
 
     root/ARCH/          a root filesystem as a folder: debootstrap for the host's architecture; for the other one the same
                         packages, unpacked with dpkg-deb, with the configuration of the first (none of its programs runs)
@@ -52,7 +52,7 @@ DISABLED = "etc/systemd/system/sysinit.target.wants/apparmor.service"
 
 
 class Problem(Exception):
-    """Something that the user can do something about; printed without a traceback."""
+    """A problem that the user can fix; printed without a traceback."""
 
 
 def short_hash(text):
@@ -81,7 +81,7 @@ def host_arch():
 
 
 def require_tools(arches):
-    """Installs missing tools through apt when root; otherwise says the apt line."""
+    """Installs missing tools through apt when root; otherwise prints the apt line."""
     wanted = list(TOOLS)
     for arch in arches:
         wanted.append((QEMU[arch], "qemu-system-arm" if arch == "arm64" else "qemu-system-x86"))
@@ -270,7 +270,7 @@ class Images:
         return name.replace(here, there)
 
     def borrow(self, native, folder):
-        """What installation scripts would have made: accounts, configuration, alternatives; none of it depends on the architecture."""
+        """What installation scripts would have created: accounts, configuration, alternatives; none of it depends on the architecture."""
         shutil.rmtree(os.path.join(folder, "etc"), ignore_errors=True)
         run(["cp", "-a", os.path.join(native, "etc"), os.path.join(folder, "etc")])
         with contextlib.suppress(FileNotFoundError):

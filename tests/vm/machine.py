@@ -177,7 +177,7 @@ def show_from(path, position):
 
 
 def tail(folder):
-    """The last words of a machine that went wrong."""
+    """The last lines of a machine that failed."""
     last = []
     for name in ("qemu", "console", "output"):
         with contextlib.suppress(OSError), open(os.path.join(folder, name), errors="replace") as f:

@@ -64,7 +64,7 @@ until_true() { # seconds command...: waits for a condition
 	local end=$((SECONDS + $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || { echo "waited in vain for: $*"; return 1; }
+		[ $SECONDS -lt $end ] || { echo "timeout while waiting for: $*"; return 1; }
 		sleep 0.2
 	done
 }
