@@ -52,14 +52,7 @@ static void cursor_restore(struct vt_filter *in, struct buf *out)
 {
 	const struct vt_filter_cursor *saved = &in->saved[in->alternate];
 
-	for (size_t i = 0; i < countof(saved->sets); i++) {
-		const char set = saved->sets[i];
-		if (in->cursor.sets[i] != set)
-			buf_printf(out, "\033%c%c", "()*+"[i], set ? set : 'B');
-	}
-	if (in->cursor.shifted != saved->shifted)
-		buf_byte(out, saved->shifted ? '\016' : '\017');
-	in->cursor = *saved;
+	in->cursor = *saved; /* with the character sets, of which libvterm has none (ascii_byte) */
 	buf_str(out, saved->origin ? "\033[?6h" : "\033[?6l");
 	buf_byte(out, saved->origin ? VT_FILTER_RESTORE_ORIGIN : VT_FILTER_RESTORE);
 }

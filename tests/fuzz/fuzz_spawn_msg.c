@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	struct spawn_msg m;
 	memcpy(&m, data + 1, sizeof m);
-	const int keyless = m.kind == SPAWN_SYNC || m.kind == SPAWN_MARK || m.kind == SPAWN_PEER_FILES;
+	const int keyless = m.kind == SPAWN_SYNC || m.kind == SPAWN_MARK || m.kind == SPAWN_PEER_FILES ||
+			    m.kind == SPAWN_ANNOUNCE || m.kind == SPAWN_GRANT;
 	if (!keyless && (memchr(m.key.id, '/', sizeof m.key.id) || !memchr(m.key.id, 0, sizeof m.key.id)))
 		abort();
 	if (m.kind == SPAWN_START) {

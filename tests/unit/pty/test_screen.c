@@ -161,7 +161,7 @@ END_TEST
 START_TEST(marks_on_the_last_column_do_not_depend_on_the_split)
 {
 	static const char *const texts[] = { "abce\xcc\x81\xcc\x82x", "ab\xe6\xbc\xa2\xcc\x81x",
-					     "\033[?7labcde\xcc\x81" };
+					     "\033[?7labcde\xcc\x81", "\033(0\0338abce\xcc\x81x" };
 
 	for (size_t k = 0; k < countof(texts); k++) {
 		struct screen *whole = shown(2, 4, texts[k]), *bytes = screen_new(2, 4, NULL);
