@@ -66,7 +66,7 @@ def random_fault(rng, step):
 
 
 def after_answer(rng, items, answer):
-    """What may stand in a history after an answer: results of some calls, late or twice, notes, the user."""
+    """Items that can follow an answer in a history: results of some calls, late or repeated, notes, user messages."""
     calls = [b for b in answer["blocks"] if b["type"] == "tool_call"]
     results = [{"type": "tool_result", "id": c["id"], "name": c["name"], "text": rng.choice(TEXTS + ("", " ")), "isError": rng.random() < 0.3} for c in calls if rng.random() < 0.8]
     rng.shuffle(results)
@@ -116,17 +116,17 @@ def converse(names, seed, faults):
                 items = [{"type": "user", "text": "begin again"}]
 
 
-def test_each_provider_accepts_what_it_gets():
+def test_each_provider_accepts_every_request():
     for name in DIALECTS:
         converse([name], SEED, faults=False)
 
 
-def test_after_faults_too():
+def test_requests_after_faults_are_accepted():
     for name in DIALECTS:
         converse([name], SEED + 1, faults=True)
 
 
-def test_a_conversation_may_change_its_provider():
+def test_conversation_can_change_its_provider():
     converse(DIALECTS, SEED + 2, faults=False)
     converse(DIALECTS, SEED + 3, faults=True)
 

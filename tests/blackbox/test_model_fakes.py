@@ -1,4 +1,4 @@
-"""The fakes of model providers (tests/fakes) reject what the providers reject, and produce the quirks that scripts ask for."""
+"""The fakes of model providers (tests/fakes) are as strict as the providers, and produce the quirks that scripts request."""
 
 import copy
 import http.client
@@ -116,7 +116,7 @@ def test_a_violation_is_answered_and_recorded():
             assert status == 400 and "script" in text and p.unscripted, text
 
 
-def test_keys():
+def test_fakes_check_the_key():
     for dialect, missing, wrong in (("anthropic", 401, 401), ("openai-responses", 401, 401), ("openai-chat", 401, 401), ("gemini", 403, 400)):
         with Provider(dialect, [], keys=["other"]) as p:
             none = {k: "" for k in KEYS.get(dialect, {"Authorization": ""})}
@@ -138,7 +138,7 @@ def test_errors_have_each_providers_form():
         assert status == 200 and "error" in json.loads(text)
 
 
-def test_breaks_of_a_stream():
+def test_fakes_produce_broken_streams():
     end = {"anthropic": "message_stop", "openai-responses": "response.completed", "openai-chat": "[DONE]", "gemini": "finishReason"}
     for dialect, good in GOOD.items():
         quirks = ({}, {"drop_terminal": True}, {"error_after": 1}, {"malformed_after": 0}, {"cut_after": 30}, {"cut_after": 30, "close": True}, {"comments": True})
@@ -161,7 +161,7 @@ def chat(**quirks):
     return text, chunks, deltas, [d["tool_calls"][0] for d in deltas if d.get("tool_calls")]
 
 
-def test_quirks_of_the_chat_dialect():
+def test_fake_of_the_chat_dialect_has_its_quirks():
     text, chunks, deltas, calls = chat()
     assert chunks[-1]["choices"] == [] and chunks[-1]["usage"]["prompt_tokens"] and text.endswith("data: [DONE]\n\n") and calls[0]["id"] != [c for c in calls if c["index"] == 1][0]["id"]
     assert [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]][-1] == "tool_calls"
@@ -181,7 +181,7 @@ def test_quirks_of_the_chat_dialect():
     assert "".join(c["function"].get("arguments", "") for c in raw) == '{"command": "l'
 
 
-def test_quirks_of_the_others():
+def test_fakes_of_the_other_dialects_have_their_quirks():
     good = GOOD["anthropic"]
     with Provider("anthropic", [{"text": "x", "pad": True, "stop": "max_tokens"}, {"redacted": True, "reasoning": "r", "thinking": "omitted", "text": "x"}, {"calls": [{"name": "shell"}], "arguments": "none"},
                                 {"calls": [{"name": "shell", "arguments": {"command": "x"}}], "cut_call": True, "stop": "max_tokens"}, {"text": "x", "usage": {"cached": 7, "written": 5, "input": 20}}]) as p:
@@ -206,7 +206,7 @@ def test_quirks_of_the_others():
         assert "finishReason" not in got[3][0]["candidates"][0] and got[3][1]["candidates"][0]["finishReason"] == "STOP"
 
 
-def test_an_unchanged_beginning_is_cached():
+def test_unchanged_prefix_is_cached():
     for dialect in ("openai-responses", "openai-chat", "gemini", "anthropic"):
         with Provider(dialect, ["x"] * 3) as p:
             good = copy.deepcopy(GOOD[dialect])
@@ -221,7 +221,7 @@ def test_an_unchanged_beginning_is_cached():
             assert cached == [False, True, False], (dialect, cached)
 
 
-def test_as_a_program():
+def test_fake_runs_as_a_program():
     script = os.path.join(ROOT, "tests", "fakes", "provider.py")
     with harness.tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump([{"text": "hello", "gated": True}, "again"], f)

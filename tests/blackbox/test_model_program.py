@@ -149,7 +149,7 @@ def test_redirects_are_not_followed():
         assert status == 0 and head["status"] == 307 and len(p.requests) == 1, head
 
 
-def test_each_timer():
+def test_each_timeout_is_reported_with_its_stage():
     with socket.create_server(("127.0.0.1", 0)) as deaf:    # accepts, and never starts TLS
         run = Run(request(f"https://127.0.0.1:{deaf.getsockname()[1]}/", dict(PATIENT, connectMs=200)))
         status, head, _, failure = run.end()
@@ -170,14 +170,14 @@ def test_each_timer():
             assert r.aborted.wait(PATIENCE)
 
 
-def test_comments_keep_a_stream_alive_for_some_time_only():
+def test_comments_keep_a_stream_alive_for_a_limited_time():
     chat = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]}
     with Provider("openai-chat", [{"silent": True}], keys=()) as p:
         _, _, body, failure = Run(request(p.url + "/chat/completions", dict(PATIENT, silentMs=300)), json.dumps(chat).encode()).end()
         assert body.startswith(b": OPENROUTER PROCESSING") and "keep-alives" in failure["message"], (body, failure)
 
 
-def test_broken_streams():
+def test_broken_stream_is_a_retryable_failure():
     with Provider("anthropic", [{"text": "x" * 300, "cut_after": 500}, {"text": "x" * 300, "cut_after": 500, "cut": "reset"}, {"text": "x" * 300, "cut_after_events": 4},
                                 {"text": "x" * 300, "cut_after": 500, "close": True}]) as p:
         for _ in range(2):
@@ -189,7 +189,7 @@ def test_broken_streams():
             assert status == 0 and failure is None and b"message_stop" not in body, (status, failure)
 
 
-def test_no_connection():
+def test_connection_failures_are_categorised():
     with socket.socket() as nobody:     # has the port and does not listen
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}/"
@@ -213,7 +213,7 @@ def test_no_connection():
         assert (failure["category"], failure["retryable"]) == ("protocol", False), failure
 
 
-def test_a_head_without_end_is_refused():
+def test_endless_response_head_is_rejected():
     with socket.create_server(("127.0.0.1", 0)) as server:
         run = Run(request(f"http://127.0.0.1:{server.getsockname()[1]}/"), b"x")
         client = server.accept()[0]
@@ -250,7 +250,7 @@ def test_key_files_are_private_and_one_line():
         assert send(p, keyFile=f.file("dos", KEY + "\r\n", 0o400))[1]["status"] == 200
 
 
-def test_key_commands():
+def test_key_command_output_is_the_key():
     with Folder() as f, Provider("anthropic", ["yes"] * 3, keys=[KEY]) as p:
         assert send(p, keyCommand=f"cat '{f.key}'")[1]["status"] == 200
         # A process that is left behind delays nothing, and is ended.
@@ -263,7 +263,7 @@ def test_key_commands():
         assert len(p.requests) == 2
 
 
-def test_a_key_command_that_hangs_is_ended():
+def test_hanging_key_command_is_killed():
     mark = f"mark-{os.getpid()}-hangs"
     with Provider("anthropic", []) as p:
         failure = fails(p, "key", "key", False, keyCommand=f"MARK={mark} sleep 1000")[2]
@@ -325,12 +325,12 @@ def test_a_key_that_is_echoed_is_redacted():
             assert status == 0 and KEY not in told and escaped not in told and "0123456789" not in told and "[redacted]" in told, told
             assert failure is None
         assert not p.unscripted
-    # What a local server takes for a key is an ordinary word.
+    # The key of a local server may be an ordinary word.
     with Folder("ollama") as f, Provider("anthropic", ["an ollama"], keys=["ollama"]) as p:
         assert b"an ollama" in send(p, keyFile=f.key)[2]
 
 
-def test_the_key_is_nowhere_else():
+def test_key_is_not_in_arguments_or_environment():
     with Folder() as f, Provider("anthropic", [{"text": "x", "gated": True}], keys=[KEY]) as p:
         run = Run(request(p.url + "/messages", keyFile=f.key), json.dumps(BODY).encode())
         p.wait(lambda _: p.requests)
@@ -346,7 +346,7 @@ def test_the_key_is_nowhere_else():
         assert run.end()[0] == 0
 
 
-def test_without_landlock_stderr_has_nothing_else():
+def test_failure_is_reported_without_landlock():
     status, head, _, failure = Run(request("http://127.0.0.1:1/"), through=kernel_without("landlock_create_ruleset")).end()
     assert status == 1 and head is None and failure["category"] == "connect", failure
 
@@ -363,7 +363,7 @@ def test_bodies_of_several_megabytes():
         assert p.requests[0].raw == json.dumps(body).encode()
 
 
-def test_a_slow_reader_is_not_the_servers_fault():
+def test_slow_reader_does_not_cause_a_timeout():
     with Provider("anthropic", [{"text": "x" * 300000, "piece": 1000}]) as p:
         run = Run(request(p.url + "/messages", dict(PATIENT, idleMs=1500, silentMs=1500)), json.dumps(BODY).encode())
         p.wait(lambda _: p.requests and p.requests[0].done.is_set())    # all is sent, and more than the pipe holds
@@ -372,7 +372,7 @@ def test_a_slow_reader_is_not_the_servers_fault():
         assert run.end()[0] == 0
 
 
-def test_a_reader_that_leaves_ends_it():
+def test_program_exits_when_its_reader_closes_the_pipe():
     with Provider("anthropic", [{"text": "x" * 300000, "piece": 1000}]) as p:
         run = Run(request(p.url + "/messages"), json.dumps(BODY).encode())
         run.process.stdout.readline()
@@ -381,7 +381,7 @@ def test_a_reader_that_leaves_ends_it():
         run.process.stderr.close()
 
 
-def test_killing_it_closes_the_connection():
+def test_killing_the_program_closes_the_connection():
     for sig in (signal.SIGKILL, signal.SIGTERM):
         with Folder() as f, Provider("anthropic", [{"text": "hello", "gate_after": 2}], keys=[KEY]) as p:
             mark = f"mark-{os.getpid()}-{sig}"
@@ -423,7 +423,7 @@ def test_tls_is_verified():
             assert len(p.requests) == 1
 
 
-def test_http_2():
+def test_http_2_is_supported():
     server = """
         const http2 = require('node:http2'), fs = require('node:fs');
         const s = http2.createSecureServer({ key: fs.readFileSync(process.argv[1]), cert: fs.readFileSync(process.argv[2]), allowHTTP1: false });
@@ -472,7 +472,7 @@ def test_invalid_input_names_the_member():
     assert done.returncode == 2 and b"line of JSON" in done.stderr
 
 
-def test_from_inside_a_sandbox_through_its_proxy():
+def test_requests_work_in_a_sandbox_through_its_proxy():
     with network_home() as home, Folder() as f, Provider("anthropic", ["out there"] * 3, keys=[KEY]) as p:
         context, cert, _ = certificate(f)
         key = os.path.join(home.work, "key")

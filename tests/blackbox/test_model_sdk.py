@@ -18,7 +18,7 @@ CALLS = [{"name": "shell", "arguments": {"command": "ls -la \"ä\"\n"}}, {"name"
 
 
 def react(request):
-    """Knows the results of its calls."""
+    """Calls a tool and uses its result."""
     return "; ".join(f"{r['name']}: {r['text']}" for r in request.results) or "no results"
 
 
@@ -50,27 +50,27 @@ def expect(dialect, stops, rejected, **quirks):
     return got
 
 
-def test_anthropic():
+def test_anthropic_sdk_works_with_the_fake():
     got = expect("anthropic", ("tool_use", "end_turn"), "`tool_use` ids were found without `tool_result` blocks")
     assert got["limited"]["retryAfter"] == "7", got
     expect("anthropic", ("tool_use", "end_turn"), "`tool_use` ids", split=1, pad=True, piece=1)
     expect("anthropic", ("tool_use", "end_turn"), "`tool_use` ids", split=1000, comments=True, arguments="none")
 
 
-def test_openai_responses():
+def test_openai_sdk_works_with_the_responses_fake():
     got = expect("openai-responses", ("completed", "completed"), "No tool output found for function call")
     assert got["limited"]["retryAfter"] == "7", got
     expect("openai-responses", ("completed", "completed"), "No tool output", split=1, piece=1)
     expect("openai-responses", ("completed", "completed"), "No tool output", comments=True, close=True)
 
 
-def test_openai_chat():
+def test_openai_sdk_works_with_the_chat_fake():
     expect("openai-chat", ("tool_calls", "stop"), "must be followed by tool messages")
     expect("openai-chat", ("tool_calls", "stop"), "must be followed by tool messages", split=1, piece=1, comments=True)
     expect("openai-chat", ("tool_calls", "stop"), "must be followed by tool messages", call_style="whole", usage_in="twice", split=3)
 
 
-def test_gemini():
+def test_gemini_sdk_works_with_the_fake():
     expect("gemini", ("STOP", "STOP"), "thought_signature")
     expect("gemini", ("STOP", "STOP"), "thought_signature", split=1, piece=1, call_style="separate")
     expect("gemini", ("STOP", "STOP"), "thought_signature", finish_alone=True)

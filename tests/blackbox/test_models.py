@@ -1,4 +1,4 @@
-"""Registered models: what the execution loop may call. A key is a reference to a file or command and never reaches the daemon."""
+"""Registered models, which the execution loop can call. A key is a reference to a file or command and never reaches the daemon."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_a_name_is_replaced_only_on_request(home):
         assert rpc.call("add_model", name="x", baseUrl="https://x", model="m", idempotencyKey="once") == same
 
 
-def test_only_operators_and_each_user_for_itself(home):
+def test_agents_cannot_manage_models(home):
     with home.rpc() as rpc:
         rpc.call("add_model", name="anthropic", keyFile="/k")
     with home.rpc() as agent:
@@ -180,7 +180,7 @@ def test_a_model_can_be_tested(home):
         agent.fails("test_model", {"name": "anthropic"}, code=-32003)
 
 
-def test_a_request_to_a_removed_model_is_paid_for(home):
+def test_cost_of_a_removed_model_is_recorded(home):
     with Provider("openai-chat", [{"text": "ok", "gate_after": 1}], keys=(SECRET,)) as p, home.rpc() as rpc:
         rpc.call("add_model", name="openai", baseUrl=p.url, dialect="openai-chat", model="gpt-5", keyFile=key_file(home))
         turn = rpc.call("test_model", name="openai")["turnId"]

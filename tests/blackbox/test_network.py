@@ -24,7 +24,7 @@ from net import NAMES, PORT, Server, allow, ended, get, need, network_home, talk
 
 # ---- tools ----
 
-def test_curl_and_wget():
+def test_curl_and_wget_work_through_the_proxy():
     need("curl", "wget")
     with network_home() as home, Server() as server:
         where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
@@ -61,7 +61,7 @@ def make_repository(home):
     return {"/origin.git" + os.path.join(d, f)[len(bare):]: open(os.path.join(d, f), "rb").read() for d, _, files in os.walk(bare) for f in files}
 
 
-def test_git():
+def test_git_works_through_the_proxy():
     need("git")
     with network_home() as home, Server() as server:
         server.files.update(make_repository(home))
@@ -90,7 +90,7 @@ def make_npm_package(where):
     return {"/tiny-thing": json.dumps(about).encode(), "/tiny-thing/-/tiny-thing-1.0.0.tgz": data}
 
 
-def test_npm():
+def test_npm_works_through_the_proxy():
     need("npm", "node")
     with network_home() as home, Server() as server:
         where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
@@ -121,7 +121,7 @@ def find_pip():
     raise Skip("pip is not installed")
 
 
-def test_pip():
+def test_pip_works_through_the_proxy():
     python = find_pip()
     name = "tiny_thing-1.0-py3-none-any.whl"
     with network_home() as home, Server({f"/files/{name}": make_wheel(), "/simple/tiny-thing/": f'<a href="/files/{name}">{name}</a>'.encode()}) as server:
@@ -137,7 +137,7 @@ def test_pip():
         assert done.status != 0 and f"denied: connect {where} (not in the allowed hosts)" in done.err.decode(), done.err
 
 
-def test_https():
+def test_https_names_must_match_the_allowed_host():
     need("curl", "openssl")
     with network_home() as home:
         key, cert = os.path.join(home.dir, "key.pem"), os.path.join(home.work, "cert.pem")
@@ -150,7 +150,7 @@ def test_https():
             where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
             curl = ["curl", "-sS", "--cacert", "cert.pem"]
             assert home.cli("run", *allow(where, named), "--", *curl, f"https://{where}/hello").text == "hello\n"
-            # The same address, another server's name in TLS: what it is let out for is not what it asks for.
+            # The same address, but another server's name in TLS: the connection is not to the allowed host.
             done = home.cli("run", *allow(where, named), "--", *curl, "--connect-to", f"other.test:{server.port}:{where}",
                             f"https://other.test:{server.port}/hello", status=None)
             assert done.status != 0 and "the TLS server name is another host's" in done.err.decode(), done.err
@@ -166,7 +166,7 @@ def test_https():
 
 # ---- facts ----
 
-def test_what_is_told():
+def test_connections_and_denials_are_counted_and_reported():
     with network_home() as home, Server() as server:
         where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
         jobs = [[get(where)], [get(where)], [get(f"other.test:{server.port}")], [get(f"other.test:{server.port}")], [get("example.org")]]
@@ -197,8 +197,8 @@ def test_what_is_told():
         assert f"allowed    {where} {named}\n" in shown, shown
 
 
-def test_the_end_of_a_connection_is_told():
-    """Also where the server, which is asked for it, says nothing: else a client sends its next request into the end."""
+def test_responses_announce_the_end_of_the_connection():
+    """Even if the server does not announce it; otherwise a client would send its next request on a closed connection."""
     with network_home() as home, Server() as server:
         where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
         post = f"POST http://{where}/ HTTP/1.1\r\nHost: {where}\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n".encode()
@@ -209,8 +209,8 @@ def test_the_end_of_a_connection_is_told():
         assert first == b"HTTP/1.1 100 Continue" and head.startswith(b"HTTP/1.1 200 ") and b"\r\nConnection: close" in head and body.endswith(b" 2\n"), posted
 
 
-def test_credentials():
-    """Put in outside, for a host, by profiles that may: never inside, never for others."""
+def test_credentials_are_added_outside_for_their_host_only():
+    """The proxy adds them for one host and for profiles that allow it; the sandbox and other hosts never see them."""
     with Server() as server:
         config = {"proxyHosts": NAMES, "proxyCredentials": {"registry": {"host": f"good.test:{server.port}", "header": "X-Key", "value": "s3cret"}}}
         with Home(config=config, start=False) as home:
@@ -238,8 +238,8 @@ def test_credentials():
         assert any("plain HTTP only" in line for line in home.log()), home.log()
 
 
-def test_a_credential_that_cannot_be_sent_at_first_is_sent_later():
-    """The runtime is out of descriptors for a moment: nothing else would make it go on with the proxy's configuration."""
+def test_credential_is_sent_again_after_a_failed_attempt():
+    """The runtime is out of descriptors for a moment; no other event would make it continue with the proxy's configuration."""
     with Faults() as faults, Server() as server:
         where = f"good.test:{server.port}"
         config = {"proxyHosts": NAMES, "proxyCredentials": {"registry": {"host": where, "header": "X-Key", "value": "s3cret"}}}
@@ -254,8 +254,8 @@ def test_a_credential_that_cannot_be_sent_at_first_is_sent_later():
             assert faults.done("bailiff-credential") and server.keys == [("/a", ["s3cret"])], server.keys
 
 
-def test_on_a_terminal():
-    """A sandbox with both hands out two descriptors when it is ready."""
+def test_network_and_terminal_work_together():
+    """A sandbox with both sends two descriptors when it is ready."""
     need("curl")
     with network_home() as home, Server() as server, home.rpc() as rpc:
         where = f"good.test:{server.port}"
@@ -266,7 +266,7 @@ def test_on_a_terminal():
         assert b"hello" in b"".join(rpc.outputs(process).values()), rpc.outputs(process)
 
 
-def test_variables():
+def test_proxy_variables_are_set():
     with network_home() as home:
         def variables(*hosts):
             return dict(line.partition("=")[::2] for line in home.cli("run", *allow(*hosts), "--", "env").text.splitlines())
@@ -279,7 +279,7 @@ def test_variables():
         assert home.cli("run", "--env", "HTTP_PROXY=mine", *allow("example.com"), "--", "printenv", "HTTP_PROXY").text == "mine\n"
 
 
-def test_localhost_is_the_hosts_if_it_is_named():
+def test_allowed_localhost_is_the_hosts():
     need("curl")
     with network_home() as home, Server() as server:
         url = f"http://localhost:{server.port}/hello"
@@ -290,7 +290,7 @@ def test_localhost_is_the_hosts_if_it_is_named():
         assert len(server.seen) == 1
 
 
-def test_ipv6():
+def test_allowed_hosts_work_over_ipv6():
     need("curl")
     with network_home() as home, Server(address="::1") as server:
         for url, *hosts in ((f"http://six.test:{server.port}/hello", f"six.test:{server.port}", f"[::1]:{server.port}"),
@@ -300,7 +300,7 @@ def test_ipv6():
                 assert done.text == "hello\n", (url, more, done.err)
 
 
-def test_agents_may_have_less_but_not_more():
+def test_agents_cannot_add_hosts():
     with network_home() as home, home.rpc() as rpc:
         rpc.call("initialize", role="agent")
         for sandbox in ({"allowHosts": ["good.test"]}, {"network": "allow", "allowHosts": ["good.test"]}, {"network": "host"}):
@@ -308,8 +308,8 @@ def test_agents_may_have_less_but_not_more():
             assert error.data["permissionDecision"]["decision"] == "deny", error.data
 
 
-def test_long_lists():
-    """More hosts than an event has room for: all of them apply, and the events count those that they omit."""
+def test_long_host_lists_apply_completely():
+    """More hosts than fit into an event: all of them apply, and the event has the number of those omitted."""
     with network_home() as home, Server() as server, home.rpc() as rpc:
         hosts = [f"{'a' * 60}.{'b' * 60}.{'c' * 60}.host{i}.test" for i in range(250)] + [f"good.test:{server.port}", f"127.0.0.1:{server.port}"]
         program = (f"import socket; s=socket.create_connection(('127.0.0.1',{PORT})); s.sendall(b'GET http://good.test:{server.port}/hello HTTP/1.0\\r\\n\\r\\n'); "
@@ -322,7 +322,7 @@ def test_long_lists():
         assert error.data["field"] == "sandbox.allowHosts"
 
 
-def test_bad_requests_are_explained():
+def test_invalid_host_lists_are_rejected_with_the_field():
     with network_home() as home, home.rpc() as rpc:
         for sandbox, field in (({"network": "allow"}, "sandbox.allowHosts"), ({"allowHosts": ["http://x/"]}, "sandbox.allowHosts"),
                                ({"network": "none", "allowHosts": ["x"]}, "sandbox.allowHosts"), ({"allowHosts": ["127.1"]}, "sandbox.allowHosts")):
@@ -333,7 +333,7 @@ def test_bad_requests_are_explained():
                 assert e.data.get("field") == field, (sandbox, e.data)
 
 
-def test_profiles_and_policy():
+def test_profiles_and_policy_limit_hosts():
     with Home(config={"proxyHosts": NAMES}, start=False) as home, Server() as server:
         with open(os.path.join(home.dir, "policy.json"), "w") as f:
             json.dump({"sandbox": {"network": {"allowedDomains": [f"good.test:{server.port}"], "deniedDomains": ["other.test"]}},
@@ -353,8 +353,8 @@ def test_profiles_and_policy():
 
 # ---- limits ----
 
-def test_large_and_slow():
-    """The proxy holds little, however much goes through it and however slowly it is read."""
+def test_large_transfer_to_a_slow_reader_uses_bounded_memory():
+    """The proxy buffers little, regardless of the amount of data and the speed of the reader."""
     program = f'''
 import socket, sys, time
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096); s.connect(("127.0.0.1", {PORT}))
@@ -376,7 +376,7 @@ print(total, flush=True)
                             sandbox={"allowHosts": [where, f"127.0.0.1:{server.port}"]})
         process = started["processId"]
         until("the answer begins", lambda: b"HTTP" in rpc.outputs(process)["stdout"])
-        time.sleep(0.5)   # what would be taken in if nothing held it back
+        time.sleep(0.5)   # the amount that would be buffered without flow control
         with open(f"/proc/{home.part('proxy')}/status") as f:
             rss = int([line for line in f if line.startswith("VmRSS")][0].split()[1])
         assert rss < 64 << 10, f"the proxy has {rss} KiB"
@@ -386,8 +386,8 @@ print(total, flush=True)
         assert end["network"][0]["bytesReceived"] > size
 
 
-def test_one_sandbox_does_not_keep_others_out():
-    """Connections past the limit of one sandbox wait; another's do not notice."""
+def test_connections_of_one_sandbox_do_not_block_another():
+    """Connections beyond the limit of one sandbox wait; those of another sandbox do not."""
     program = f'''
 import socket
 held = [socket.create_connection(("127.0.0.1", {PORT})) for _ in range(380)]
@@ -411,7 +411,7 @@ input()
 
 # ---- the process itself ----
 
-def test_the_proxy_has_nothing_to_gain():
+def test_proxy_is_confined_and_unprivileged():
     if "asan" in harness.BUILD:
         raise Skip("the sanitizers' own helpers trace and clone")
     with network_home() as home:
@@ -429,8 +429,8 @@ def test_the_proxy_has_nothing_to_gain():
             rpc.call("terminate_process", processId=process)
 
 
-def test_restarts():
-    """A killed proxy, runtime or spawner: sandboxes that live on reach what they did before."""
+def test_connections_work_after_restarts_of_the_parts():
+    """After the death of proxy, runtime or spawner, running sandboxes reach the same hosts as before."""
     program = f'''
 import socket, sys
 for line in sys.stdin:
@@ -489,8 +489,8 @@ for line in sys.stdin:
         home.note_tree()
 
 
-def test_a_killed_runtime_is_not_noticed():
-    """While there is none, and while the next one begins, names lead where they did and credentials are put in."""
+def test_connections_work_while_the_runtime_restarts():
+    """While there is no runtime, and while the next one starts, names resolve and credentials are added as before."""
     program = f'''
 import os, socket, sys
 while not os.path.exists("enough"):

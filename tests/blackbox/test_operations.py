@@ -17,7 +17,7 @@ def words(home, *line):
     return home.cli("completion", "words", *line).text.split()
 
 
-def test_completion_knows_values_of_options(home):
+def test_completion_offers_values_of_options(home):
     assert words(home, "run", "--net", "") == ["none", "host", "allow"]
     assert words(home, "run", "--net=h") == ["--net=host"]
     assert words(home, "run", "--net", "=", "a") == ["allow"]      # as bash splits it
@@ -27,7 +27,7 @@ def test_completion_knows_values_of_options(home):
     assert words(home, "run", "--", "l") == ["@commands"]
 
 
-def test_completion_knows_subverbs_and_their_arguments(home):
+def test_completion_offers_subverbs_and_their_arguments(home):
     assert words(home, "store", "back") == ["backup"]
     assert words(home, "store", "backup", "") == ["@files"]
     assert "claude-code" in words(home, "setup", "")
@@ -48,7 +48,7 @@ def turn_of(rpc):
     return rpc.call("submit_turn", input=[{"type": "text", "text": "x"}])["turnId"]
 
 
-def test_completion_offers_kill_only_what_runs(home):
+def test_completion_of_kill_offers_only_running_processes(home):
     with home.rpc() as rpc:
         ended = rpc.run(["true"])[0]["processId"]
         alive = rpc.start(["sleep", "1000"])["processId"]
@@ -74,7 +74,7 @@ def test_completion_starts_no_daemon():
         assert done.out == b"" and os.listdir(base) == []
 
 
-def test_bash_takes_the_completion(home):
+def test_bash_completion_works(home):
     script = f"""
         bailiff() {{ {CLI} "$@"; }}
         source <(bailiff completion bash)
@@ -87,7 +87,7 @@ def test_bash_takes_the_completion(home):
     assert done.stdout.splitlines() == ["none host allow", "store", "verify"], done.stdout
 
 
-def test_top_shows_the_whole_tree(home):
+def test_top_counts_the_whole_tree(home):
     busy = "import os\nx = bytearray(150 << 20)\nprint('ready', flush=True)\nwhile True: pass"
     with home.rpc() as rpc:
         process = rpc.start(["sh", "-c", f"/usr/bin/python3 -c \"$1\" & wait", "sh", busy])["processId"]
@@ -117,7 +117,7 @@ def test_doctor_works_before_the_first_run():
             until("the daemon has gone", lambda: not harness.alive(pid))
 
 
-def test_backup_goes_where_the_caller_may_write_and_restore_brings_it_back():
+def test_backup_is_written_with_the_callers_rights_and_restored():
     base = tempfile.mkdtemp(prefix="bl-")           # no other user may enter it, including the runtime's
     copy = os.path.join(base, "copy")
     try:
@@ -149,7 +149,7 @@ def test_backup_goes_where_the_caller_may_write_and_restore_brings_it_back():
         shutil.rmtree(base, ignore_errors=True)
 
 
-def test_a_path_that_was_not_changed_is_an_error(home):
+def test_unchanged_path_is_an_error_of_diff_apply_and_discard(home):
     process = home.cli("run", "-d", "--cow", "--", "sh", "-c", "echo x > made").text.strip()
     home.cli("wait", process)
     for verb in ("diff", "apply", "discard"):
@@ -160,7 +160,7 @@ def test_a_path_that_was_not_changed_is_an_error(home):
     assert os.path.exists(os.path.join(home.work, "made"))
 
 
-def test_started_minus_ended_is_what_runs(home):
+def test_started_minus_ended_metrics_are_the_running_processes(home):
     with home.rpc() as rpc:
         rpc.run(["true"])
         rpc.fails("start_process", command=["/does/not/exist"])
@@ -176,7 +176,7 @@ def test_started_minus_ended_is_what_runs(home):
         assert health["started"] == health["ended"] == 1, health
 
 
-def test_records_of_tasks_and_jobs_say_what_they_are_about(home):
+def test_task_show_names_the_sandbox_and_job_show_the_items(home):
     with home.rpc() as rpc:
         task = rpc.call("create_task", objective="x", command=["true"], cwd=home.work)["taskId"]
     assert "sandbox: none" not in home.cli("task", "show", task).text
@@ -200,7 +200,7 @@ def test_keep_tree_returns_with_the_command(home):
         assert record["status"] == "terminated", record
 
 
-def test_the_end_of_a_command_is_told_though_the_runtime_was_away(home):
+def test_end_of_a_kept_trees_command_is_recorded_by_the_next_runtime(home):
     gate = os.path.join(home.work, "gate")
     os.mkfifo(gate, 0o666)
     os.chmod(gate, 0o666)
@@ -250,7 +250,7 @@ exec "$@"
 """
 
 
-def test_the_command_line_starts_no_daemon_in_the_place_of_the_service():
+def test_command_line_does_not_start_a_daemon_instead_of_the_service():
     """A daemon on the service's store would keep the service from starting, as during its restart."""
     if os.geteuid() or not os.path.isdir("/etc/systemd"):
         raise harness.Skip("requires root and /etc/systemd")
@@ -261,7 +261,7 @@ def test_the_command_line_starts_no_daemon_in_the_place_of_the_service():
     assert done.returncode == 125 and "systemctl start bailiff" in done.stderr, done
 
 
-def test_ctrl_c_ends_what_waits_for_permission():
+def test_ctrl_c_ends_a_command_that_waits_for_permission():
     with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(sleep:*)"]))) as home:
         run = home.cli_start("run", "--", "sleep", "1000")
         with home.rpc() as rpc:

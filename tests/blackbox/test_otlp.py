@@ -1,4 +1,4 @@
-"""Spans and metrics at an OpenTelemetry collector: what arrives, and that nothing waits for it."""
+"""Spans and metrics at an OpenTelemetry collector: what arrives, and that no command waits for the export."""
 
 import http.server
 import json
@@ -42,7 +42,7 @@ class Collector:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
         self.server.socket.close()
-        self.server.socket = bound or nobody()
+        self.server.socket = bound or unused_port()
         self.server.server_activate()
         self.url = url_of(self.server.socket)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -77,7 +77,7 @@ class Collector:
         return [m for _, body in list(self.posts) for r in body.get("resourceMetrics", []) for s in r["scopeMetrics"] for m in s["metrics"]]
 
 
-def nobody():
+def unused_port():
     """A port that refuses connections until a collector takes it over, reserved meanwhile."""
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
@@ -96,7 +96,7 @@ def exporting(url, **env):
     return Home(env=dict({"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_METRIC_EXPORT_INTERVAL": "200"}, **env))
 
 
-def test_what_a_collector_gets():
+def test_collector_gets_spans_with_the_callers_trace():
     with Collector() as collector, exporting(collector.url, OTEL_SERVICE_NAME="shop", OTEL_RESOURCE_ATTRIBUTES="deployment.environment=test",
                                              OTEL_EXPORTER_OTLP_HEADERS="api-key=a%20b,x-more=1") as home:
         with home.rpc() as rpc:
@@ -132,7 +132,7 @@ def read_trace(rpc, pack):
             return out
 
 
-def test_it_is_valid_otlp():
+def test_exported_data_is_valid_otlp():
     """Ids in hex, 64-bit numbers as strings, enums as numbers, each key once; sums are cumulative and always begin at the same moment."""
     with Collector() as collector, exporting(collector.url, OTEL_RESOURCE_ATTRIBUTES="service.name=shop,service.instance.id=i%2C1") as home, home.rpc() as rpc:
         collector.wait_for(rpc.run(["false"])[0]["processId"])
@@ -156,7 +156,7 @@ def test_it_is_valid_otlp():
         sums = [m["sum"] for m in collector.all_metrics() if "sum" in m]
         assert all(m["aggregationTemporality"] == 2 and m["isMonotonic"] is True for m in sums), sums
         starts = {p["startTimeUnixNano"] for m in sums for p in m["dataPoints"]}
-        assert len(starts) == 1, f"a collector would take each for a new beginning: {starts}"
+        assert len(starts) == 1, f"a collector would treat each as a reset: {starts}"
         home.kill_part("otlp")      # another exporter of the same runtime continues the counters
         seen = len(collector.posts)
         until("metrics from the next one", lambda: any("resourceMetrics" in b for _, b in list(collector.posts)[seen:]))
@@ -178,7 +178,7 @@ def test_each_signal_has_its_own_settings():
         assert not collector.spans()
 
 
-def test_what_a_collector_says_is_heard():
+def test_collector_responses_are_logged_and_respected():
     with Collector() as collector, exporting(collector.url, OTEL_METRICS_EXPORTER="none") as home, home.rpc() as rpc:
         collector.answers = [(200, {}, {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "too old"}})]
         collector.wait_for(rpc.run(["true"])[0]["processId"])
@@ -198,7 +198,7 @@ def test_what_a_collector_says_is_heard():
         assert len(collector.of(process)) == 1
 
 
-def test_a_call_that_only_the_client_knows_is_nobodys_parent():
+def test_call_id_of_the_client_does_not_become_a_parent_span():
     with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
         started = rpc.call("start_process", command=["true"], toolCallId="call_of_theirs", traceparent=f"00-{TRACE}-{PARENT}-01")
         span = collector.wait_for(started["processId"])
@@ -211,7 +211,7 @@ def test_a_call_that_only_the_client_knows_is_nobodys_parent():
         assert packed[span["spanId"]]["parentSpanId"] == turn["spanId"], packed
 
 
-def test_a_tool_and_its_process():
+def test_tool_span_is_the_parent_of_its_process():
     with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[{"type": "tool_call", "toolName": "shell", "arguments": {"command": "true"}}])
         tool = until("the tool's span", lambda: [s for s in collector.spans() if s["name"] == "execute_tool shell"])[0]
@@ -232,7 +232,7 @@ def test_context_artifacts_and_exports_are_spans():
         assert spans["artifact_write"]["attributes"]["bailiff.artifact.change"], spans
 
 
-def test_names_are_those_of_the_conventions():
+def test_names_follow_the_conventions():
     with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
         for command, limits, error in (("true", {}, None), ("exit 3", {}, "3"), ("kill -9 $$", {}, "SIGKILL"), ("sleep 1000", {"wallMs": 100}, "timeout")):
             started = rpc.call("start_process", command=["/bin/sh", "-c", command], **({"limits": limits} if limits else {}))
@@ -251,12 +251,12 @@ def test_names_are_those_of_the_conventions():
                     assert part["schemaUrl"].startswith("https://opentelemetry.io/schemas/1."), (path, part)
 
 
-def test_a_collector_that_is_away_or_busy():
-    away = nobody()
+def test_spans_are_kept_while_the_collector_is_unavailable():
+    away = unused_port()
     with exporting(url_of(away)) as home:
         with home.rpc() as rpc:
             ids = [rpc.run(["true"])[0]["processId"] for _ in range(5)]
-            until("it says why nothing goes", lambda: any("spans are delayed" in line for line in home.log()))
+            until("the delay is logged", lambda: any("spans are delayed" in line for line in home.log()))
             ids += [rpc.run(["true"])[0]["processId"] for _ in range(5)] # nothing waits for it
         with Collector(away) as collector:
             collector.answers = [503, 429]
@@ -273,7 +273,7 @@ def test_a_collector_that_is_away_or_busy():
             assert not collector.of(refused)
 
 
-def test_restarts_leave_nothing_out():
+def test_restarts_lose_no_spans():
     with Collector() as collector, exporting(collector.url) as home:
         with home.rpc() as rpc:
             sleeper = rpc.start(["sleep", "1000"])["processId"]
@@ -316,7 +316,7 @@ def exporting_env(url):
     return {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
 
 
-def test_a_wrong_setting_is_told_and_stops_nothing():
+def test_invalid_setting_is_logged_and_stops_nothing():
     for env, word in (({"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT"),
                       ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_HEADERS": "nonsense"}, "OTEL_EXPORTER_OTLP_HEADERS"),
                       ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}, "OTEL_EXPORTER_OTLP_TIMEOUT"),
@@ -340,7 +340,7 @@ def test_without_an_endpoint_there_is_no_exporter(home):
         assert other.part("otlp") is None
 
 
-def test_it_goes_with_the_daemon():
+def test_exporter_ends_with_the_daemon():
     with Collector() as collector, exporting(collector.url) as home:
         until("it runs", lambda: home.part("otlp"))
         home.note_tree()

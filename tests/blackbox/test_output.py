@@ -1,4 +1,4 @@
-"""Every byte a command prints: large, limited, binary, and read in pieces."""
+"""Output of commands: large, limited, binary, and read in pieces."""
 
 import base64
 import errno
@@ -30,7 +30,7 @@ def spew_hash(seed, count):
     return digest.hexdigest()
 
 
-def test_50_megabytes(home):
+def test_50_megabytes_are_exact(home):
     size = 50 * 1000 * 1000
     with home.rpc() as rpc:
         started, end = rpc.run([TALKER, "spew", "42", str(size)])
@@ -76,7 +76,7 @@ def test_cli_copies_to_files_and_slow_pipes(home):
         assert digest.hexdigest() == spew_hash(45, size) and run.wait(harness.PATIENCE) == 0
 
 
-def test_both_streams_in_one_pipe(home):
+def test_both_streams_in_one_pipe_stay_in_order(home):
     script = "for i in 1 2 3; do head -c 3000000 /dev/zero | tr '\\0' $i; read x; echo end $i >&2; read x; done"
     with home.cli_start("run", "--", "sh", "-c", script, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
         for i in (1, 2, 3):
@@ -175,14 +175,14 @@ def test_small_output_is_inline(home):
         assert shown["stdout"]["preview"] == "abc" and shown["stderr"]["preview"] == "def" and shown["stdout"]["encoding"] == "utf8", shown
 
 
-def test_spilled_once_for_each_stream(home):
+def test_output_spilled_is_recorded_once_per_stream(home):
     with home.rpc() as rpc:
         started, _ = rpc.run("for i in 1 2 3 4 5 6; do head -c 1000 /dev/zero; head -c 1000 /dev/zero >&2; sleep 0.06; done")
         spilled = events_of(rpc, started["processId"], "output.spilled")
         assert sorted(e["payload"]["stream"] for e in spilled) == ["stderr", "stdout"], spilled
 
 
-def test_output_limit(home):
+def test_output_limit_keeps_head_and_tail(home):
     """Head and tail are kept, and the count of omitted bytes is exact."""
     size, limit = 1000000, 100000
     with home.rpc() as rpc:
@@ -230,13 +230,13 @@ def test_a_small_output_limit_is_exact(home):
     assert b"ok" in home.cli("store", "verify").out
 
 
-def test_just_at_the_limit_nothing_is_left_out(home):
+def test_output_at_the_limit_is_complete(home):
     with home.rpc() as rpc:
         started, end = rpc.run([TALKER, "spew", "7", "65536"], limits={"outputBytes": 65536})
         assert not end["outputs"]["stdout"]["truncated"] and not events_of(rpc, started["processId"], "output.truncated")
 
 
-def test_reading_in_pieces(home):
+def test_output_can_be_read_in_pieces(home):
     with home.rpc() as rpc:
         started, end = rpc.run("printf 0123456789")
         ref = end["outputs"]["stdout"]["outputRef"]
@@ -258,7 +258,7 @@ def minor_faults(pid):
         return int(f.read().rsplit(")", 1)[1].split()[7])
 
 
-def test_reading_uses_memory_that_the_runtime_has(home):
+def test_reading_reuses_memory(home):
     """Under memory pressure each new page may wait for the disk, and the loop with it."""
     count = 100
     with home.rpc() as rpc:
@@ -272,7 +272,7 @@ def test_reading_uses_memory_that_the_runtime_has(home):
         assert minor_faults(runtime) - before < 5 * count, f"{(minor_faults(runtime) - before) / count} new pages for each read"
 
 
-def test_utf8_is_not_cut(home):
+def test_utf8_characters_are_not_split(home):
     with home.rpc() as rpc:
         started, end = rpc.run("printf 'aé€😀'")
         ref = end["outputs"]["stdout"]["outputRef"]
@@ -288,7 +288,7 @@ def test_utf8_is_not_cut(home):
         assert text == "aé€😀", text
 
 
-def test_binary(home):
+def test_binary_output_is_exact(home):
     with home.rpc() as rpc:
         started, end = rpc.run("printf '\\377\\376\\000\\001'")
         event = events_of(rpc, started["processId"], "process.output")[0]["payload"]
@@ -296,7 +296,7 @@ def test_binary(home):
         assert rpc.outputs(started["processId"])["stdout"] == b"\xff\xfe\x00\x01"
 
 
-def test_reading_while_it_runs(home):
+def test_output_can_be_read_while_the_process_runs(home):
     with home.rpc() as rpc:
         process = rpc.start("echo first; read x; echo second", stdin="pipe")["processId"]
         harness.until("the first line", lambda: rpc.outputs(process)["stdout"] == b"first\n")
@@ -307,7 +307,7 @@ def test_reading_while_it_runs(home):
         assert rpc.outputs(process)["stdout"] == b"first\nsecond\n"
 
 
-def test_no_output(home):
+def test_process_without_output_has_empty_streams(home):
     with home.rpc() as rpc:
         started, end = rpc.run(["true"])
         assert end["outputs"]["stdout"]["bytes"] == 0 and end["outputs"]["stderr"]["bytes"] == 0
@@ -339,7 +339,7 @@ def test_yield_keeps_both_ends(home):
         assert set(accents["data"]) == set(accents["tail"]["data"]) == {"é"} and accents["tail"]["encoding"] == "utf8", accents
 
 
-def test_yield_says_what_the_documents_say(home):
+def test_yield_result_matches_get_process(home):
     ends = (["true"], ["false"], ["sh", "-c", "kill -9 $$"], ["sh", "-c", "kill -TERM $$"], ["seq", "1", "20000"], ["/does/not/exist"])
     with home.rpc() as rpc:
         for command in ends:

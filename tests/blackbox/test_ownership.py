@@ -11,9 +11,9 @@ ALICE, BOB = 61301, 61302
 SECRET = "alice-keeps-this-to-herself"
 NOT_FOUND, CONFLICT, NOT_ALLOWED, EXHAUSTED = -32004, -32009, -32003, -32012
 
-# Parameters of type id that name nothing by themselves: a thing within another id, or a name that each user has for himself.
+# Parameters of type id without an owner of their own: ids inside another id's scope, or names that are separate for each user.
 WITHIN = {"before", "name", "itemId", "runId", "modelRequestId", "datasetId", "datasetVersion", "configurationId", "benchmarkTaskId", "baseline", "candidate"}
-# Lists and refs that name what others may have.
+# Lists and refs that can name things of other users.
 LISTS = {"subagentIds": "subagentId", "affectedTurns": "turnId", "blockedBy": "taskId", "pinnedThreadIds": "threadId", "outputRefs": "outputRef",
          "evidenceRefs": "evidenceId", "artifactRefs": "outputRef", "outputs": "outputRef", "artifacts": "outputRef", "remoteArtifactRefs": "outputRef"}
 REFS = {"instructionRef": "outputRef", "outputSchemaRef": "outputRef", "lastMessageRef": "outputRef", "parentThreadId": "threadId", "toTurnId": "turnId",
@@ -90,7 +90,7 @@ def foreign_values(param, theirs):
         return [[theirs[LISTS[name]]], ["unknown", theirs[LISTS[name]]]]
     if name in REFS:
         return [theirs[REFS[name]]]
-    assert param["type"] != "id" or name in WITHIN, f"{name}: whose is it? owned_ids.def and this test have to know"
+    assert param["type"] != "id" or name in WITHIN, f"{name}: add its owner to owned_ids.def and to this test"
     return []
 
 
@@ -110,7 +110,7 @@ def requests(method, own, theirs):
             yield f"events[0].{name}", dict(base, events=[event])
 
 
-def test_no_method_takes_the_ids_of_another_user():
+def test_no_method_accepts_ids_of_another_user():
     with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob:
         theirs, own = things(alice, home), things(bob, home)
         methods = bob.call("list_methods")["methods"]
@@ -141,7 +141,7 @@ def test_an_error_names_the_whole_path_of_an_id_in_a_nested_list():
         assert error.data["field"] == "permissions.prefixRules[0].sessionId", error.data
 
 
-def test_snapshots_are_of_ids_that_belong_together():
+def test_snapshot_ids_must_belong_together():
     with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob:
         theirs, own = things(alice, home), things(bob, home)
         other = bob.call("create_session")["sessionId"]
@@ -156,7 +156,7 @@ def test_snapshots_are_of_ids_that_belong_together():
             assert not [i for i in theirs.values() if i in shown], shown
 
 
-def test_routing_is_for_a_task_that_there_is():
+def test_routing_requires_an_existing_own_task():
     with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob:
         theirs = alice.call("create_task", objective="hers")["taskId"]
         turn = bob.call("submit_turn", input=[{"type": "text", "text": "go"}])["turnId"]
@@ -165,7 +165,7 @@ def test_routing_is_for_a_task_that_there_is():
         assert bob.call("resolve_routing", turnId=turn)["taskId"]
 
 
-def test_a_descriptor_of_an_output_is_for_its_own_user():
+def test_output_descriptor_is_given_only_to_its_user():
     with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob, home.rpc() as root:
         process = alice.call("start_process", command=["sh", "-c", "echo hello; exec cat"], stdin="pipe", cwd=home.work)["processId"]
         until("its output is recorded", lambda: alice.call("get_process", processId=process)["outputs"]["stdout"]["bytes"] == 6)
@@ -175,7 +175,7 @@ def test_a_descriptor_of_an_output_is_for_its_own_user():
         alice.call("terminate_process", processId=process)
 
 
-def test_what_is_everybodys_is_for_root():
+def test_daemon_wide_methods_require_root():
     with shared() as home, as_user(home, BOB) as bob, home.rpc() as root:
         for method, params in (("reload_policy", {}), ("verify_store", {}), ("compact_store", {}), ("rebuild_store", {}), ("prune_store", {"olderThanMs": 1}),
                                ("backup_store", {"dir": os.path.join(home.dir, "copy")})):
@@ -183,7 +183,7 @@ def test_what_is_everybodys_is_for_root():
         assert root.call("reload_policy")["status"] == "loaded"
 
 
-def test_a_tool_of_one_session_is_none_of_another(home):
+def test_tool_of_one_session_is_unknown_in_another(home):
     with home.rpc() as rpc:
         first, second = (rpc.call("submit_turn", input=[{"type": "text", "text": "go"}], options={"cwd": home.work}) for _ in range(2))
         rpc.call("register_tools", tools=[{"name": "mine"}], sessionId=first["sessionId"])
@@ -202,7 +202,7 @@ def test_a_tool_of_one_session_is_none_of_another(home):
                 t["name"] for t in rpc.call("get_tool_inventory", sessionId=session["sessionId"])["tools"]]) == has)
 
 
-def test_one_user_cannot_take_all_the_room():
+def test_process_limit_per_user_leaves_slots_for_others():
     with shared({"maxProcesses": 6, "maxProcessesPerUid": 2}) as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob, home.rpc() as root:
         for _ in range(2):
             alice.call("start_process", command=["cat"], stdin="pipe", cwd=home.work)
@@ -221,14 +221,14 @@ def test_one_user_cannot_take_all_the_room():
         bob.call("start_process", command=["cat"], stdin="pipe", cwd=home.work)
 
 
-def test_one_users_tools_leave_room_for_another_ones():
+def test_tool_limit_per_user_leaves_slots_for_others():
     with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob:
         alice.call("register_tools", tools=[{"name": f"t{i}"} for i in range(256)])
         alice.fails("register_tools", tools=[{"name": "more"}], code=EXHAUSTED)
         bob.call("register_tools", tools=[{"name": "mine"}])
 
 
-def test_an_agent_does_not_answer_its_own_question(home):
+def test_agent_cannot_answer_its_own_question(home):
     with home.rpc() as rpc, home.rpc() as agent:
         agent.call("initialize", role="agent")
         turn = agent.call("submit_turn", input=[{"type": "text", "text": "go"}])["turnId"]
@@ -245,7 +245,7 @@ def test_an_agent_does_not_answer_its_own_question(home):
         def answered(which):
             return until("it is over", lambda: [e["payload"] for e in rpc.events() if e["type"] == "action.resolved" and e.get("actionId") == which])[0]
         assert answered(action)["decision"] == "deny"
-        assert answered(theirs)["decision"] == "b", "who may answer may say what counts without an answer, but not approve"
+        assert answered(theirs)["decision"] == "b", "an approver can set the default of an unanswered action, but not to an approval"
 
 
 if __name__ == "__main__":

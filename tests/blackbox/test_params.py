@@ -71,7 +71,7 @@ def place(params, path, name, value):
     return request
 
 
-def test_wrong_types(home):
+def test_wrong_types_are_rejected_by_name(home):
     count = 0
     with home.rpc() as rpc:
         before = rpc.events()
@@ -91,7 +91,7 @@ def test_wrong_types(home):
     print(f"# {count} wrong values")
 
 
-def test_required(home):
+def test_missing_required_parameters_are_named(home):
     with home.rpc() as rpc:
         for method, params in declared(rpc):
             for param in params:
@@ -101,7 +101,7 @@ def test_required(home):
                     assert any(p["name"] in error.message for p in params if p.get("required")), error
 
 
-def test_unknown_in_every_method(home):
+def test_unknown_parameters_are_rejected_by_every_method(home):
     with home.rpc() as rpc:
         for method, params in declared(rpc):
             request = {p["name"]: sample(p) for p in params if p.get("required")}
@@ -109,7 +109,7 @@ def test_unknown_in_every_method(home):
             assert "unheardOf" in error.message, (method["name"], error)
 
 
-def test_mutating_methods_take_a_key(home):
+def test_mutating_methods_accept_an_idempotency_key(home):
     with home.rpc() as rpc:
         for method, params in declared(rpc):
             if method.get("mutating"):
@@ -118,7 +118,7 @@ def test_mutating_methods_take_a_key(home):
                 assert "idempotencyKey" in error.message, (method["name"], error)
 
 
-def test_positional_parameters_are_refused(home):
+def test_positional_parameters_are_rejected(home):
     with home.rpc() as rpc:
         rpc.raw(b'{"jsonrpc":"2.0","id":9001,"method":"get_process","params":["proc_x"]}\n')
         assert rpc.odd_reply()["error"]["code"] == -32602

@@ -1,4 +1,4 @@
-"""Answers that last: scope `always` puts a visible rule into the user's own policy file, and nowhere else."""
+"""Persistent answers: scope `always` adds a visible rule to the user's own policy file, and nowhere else."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def text_of(home):
         return f.read()
 
 
-def test_allow_always_is_a_rule():
+def test_allow_always_writes_a_rule():
     text = '{\n' + '    "permissions": {\n        "defaultMode": "untrusted",\n        "allow": [\n            "Bash(make:*)"\n        ]\n    }\n}\n'
     with Policed(text) as home, home.rpc() as rpc:
         os.chmod(file_of(home), 0o640)
@@ -47,7 +47,7 @@ def test_allow_always_is_a_rule():
             valid(home, again)
 
 
-def test_by_the_command_line_and_without_a_file():
+def test_approve_always_creates_a_missing_policy_file():
     with Home() as home, home.rpc() as rpc:
         assert not os.path.exists(file_of(home))
         session = rpc.call("create_session", title="t")["sessionId"]
@@ -66,7 +66,7 @@ def test_by_the_command_line_and_without_a_file():
         valid(home, rpc)
 
 
-def test_what_it_writes_by_redirection_is_in_the_rule():
+def test_rule_includes_redirections():
     with Policed(UNTRUSTED) as home, home.rpc() as rpc:
         started = rpc.call("start_process", commandLine="echo one >notes 2>/dev/null; echo two >> 'my notes'", cwd=home.work)
         done = rpc.call("respond_action", actionId=started["actionId"], decision="allow", scope="always")
@@ -92,7 +92,7 @@ def test_what_it_writes_by_redirection_is_in_the_rule():
         rpc.call("respond_action", actionId=started["actionId"], decision="deny")
 
 
-def test_where_it_cannot_be_done_the_action_stays_open():
+def test_action_stays_open_if_no_rule_can_be_written():
     with Policed({"permissions": {"defaultMode": "untrusted", "ask": ["Bash(git push:*)"]}}) as home, home.rpc() as rpc:
         for line, why in (("git push", "Bash(git push:*)"), ("rm -rf $X", "known only when it runs"), ("touch 'a*'", "contains a *"), ("touch a*", "known only when"), ("eval \"$X\"", "that runs is unknown"),
                           ("echo x > $X", "name the file"), ("f() { touch a; }; f > log", "Edit(/")):
@@ -119,7 +119,7 @@ def test_where_it_cannot_be_done_the_action_stays_open():
         assert rpc.wait(started["processId"])["exitCode"] == 0
 
 
-def test_only_one_answer_counts_and_agents_have_none():
+def test_only_the_first_answer_writes_a_rule_and_agents_cannot_answer():
     with Policed(UNTRUSTED) as home, home.rpc() as rpc, home.rpc() as other, home.rpc() as agent:
         agent.call("initialize", role="agent")
         started = ask(rpc, home, "touch", "x")
@@ -141,7 +141,7 @@ def test_only_one_answer_counts_and_agents_have_none():
         assert (rules.get("allow"), rules.get("deny")) in ((["Bash(touch x)"], None), (None, ["Bash(touch x)"])), rules
 
 
-def test_many_at_once_all_get_their_line():
+def test_parallel_answers_each_write_their_rule():
     with Policed(UNTRUSTED) as home, home.rpc() as rpc:
         waiting = [ask(rpc, home, "touch", f"f{i}") for i in range(12)]
         answers = [rpc.send("respond_action", actionId=w["actionId"], decision="allow", scope="always") for w in waiting]
@@ -153,7 +153,7 @@ def test_many_at_once_all_get_their_line():
 
 
 def test_a_repeated_answer_after_a_crash_finds_its_rule():
-    """Killed between the rule and the answer: the action is open, the rule is there once, and the same answer counts."""
+    """The runtime is killed between rule and answer: the action is open, the rule exists once, and the repeated answer is accepted."""
     with Policed(UNTRUSTED) as home:
         with home.rpc() as rpc:
             started = ask(rpc, home, "touch", "x")

@@ -41,7 +41,7 @@ def test_needs_and_allowed_failures(home):
 
 
 def test_steps_run_at_the_same_time(home):
-    # Each waits for the other: one after the other they would never end.
+    # Each step waits for the other: sequentially they would never end.
     def step(me, other):
         return {"name": me, "commandLine": f"touch {me}; while [ ! -e {other} ]; do sleep 0.02; done", "limits": {"wallMs": 60000}}
     home.cli("pipeline", "-j", "2", pipeline(home, step("a", "b"), step("b", "a")))

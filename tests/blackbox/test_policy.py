@@ -49,7 +49,7 @@ def ask(rpc, home, *argv, **more):
     return started
 
 
-def test_a_denied_command_is_a_fact_and_never_runs():
+def test_denied_command_is_recorded_and_never_runs():
     with Policed(ASK) as home, home.rpc() as rpc:
         keep = os.path.join(home.work, "keep")
         open(keep, "w").close()
@@ -70,7 +70,7 @@ def test_a_denied_command_is_a_fact_and_never_runs():
         valid(home, rpc)
 
 
-def test_it_waits_until_a_person_allows_it():
+def test_command_waits_until_it_is_approved():
     with Policed(ASK) as home, home.rpc() as rpc:
         started = ask(rpc, home, "touch", "made")
         made = os.path.join(home.work, "made")
@@ -99,7 +99,7 @@ def test_it_waits_until_a_person_allows_it():
         valid(home, rpc)
 
 
-def test_a_long_command_waits_as_well():
+def test_long_command_can_be_approved():
     with Policed(ASK) as home, home.rpc() as rpc:
         long = [f"{n}-" + "x" * 240 for n in range(4500)]
         started = ask(rpc, home, "touch", *long)
@@ -109,7 +109,7 @@ def test_a_long_command_waits_as_well():
         assert len(os.listdir(home.work)) == len(long)
 
 
-def test_denied_by_a_person():
+def test_denied_approval_fails_the_process():
     with Policed(ASK) as home, home.rpc() as rpc:
         started = ask(rpc, home, "touch", "made")
         home.cli("deny", started["actionId"], "--note", "not today")
@@ -120,7 +120,7 @@ def test_denied_by_a_person():
         valid(home, rpc)
 
 
-def test_it_waits_through_restarts():
+def test_pending_approval_survives_restarts():
     with Policed(ASK) as home:
         with home.rpc() as rpc:
             one, two, three = (ask(rpc, home, "touch", name) for name in ("one", "two", "three"))
@@ -142,8 +142,8 @@ def test_it_waits_through_restarts():
             valid(home, rpc)
 
 
-def test_what_was_allowed_runs_although_the_runtime_dies():
-    """The answer is in the log, the start is not: the next runtime starts it, once."""
+def test_approved_command_runs_once_if_the_runtime_dies():
+    """The answer is in the log, but the start is not: the next runtime starts the command once."""
     with Policed({"permissions": {"ask": ["Bash(touch:*)", "Bash(tee:*)", "Edit(asked.txt)"]}}) as home:
         with home.rpc() as rpc:
             plain = ask(rpc, home, "touch", "plain")
@@ -169,7 +169,7 @@ def test_what_was_allowed_runs_although_the_runtime_dies():
             valid(home, rpc)
 
 
-def test_what_was_allowed_is_what_runs():
+def test_approval_is_void_if_the_sandbox_or_rules_changed():
     """Between question and answer the profile became wider: the approval no longer matches the command's sandbox."""
     wider = dict(ASK, profiles={"p": {"writeRoots": ["/opt"]}})
     with Policed(dict(ASK, profiles={"p": {}})) as home, home.rpc() as rpc:
@@ -191,7 +191,7 @@ def test_what_was_allowed_is_what_runs():
         valid(home, rpc)
 
 
-def test_an_answer_does_not_change_what_was_asked():
+def test_approval_cannot_change_the_command():
     with Policed(ASK) as home, home.rpc() as rpc:
         started = ask(rpc, home, "touch", "made")
         for payload in ({"updatedInput": {"command": "touch other"}}, {"updatedPermissions": []}):
@@ -202,7 +202,7 @@ def test_an_answer_does_not_change_what_was_asked():
         assert rpc.wait(started["processId"])["exitCode"] == 0 and os.listdir(home.work) == ["made"]
 
 
-def test_a_session_can_be_trusted_with_a_command():
+def test_approval_for_the_session_covers_the_same_command():
     with Policed(ASK) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         started = ask(rpc, home, "touch", "made", sessionId=session)
@@ -218,10 +218,10 @@ def test_a_session_can_be_trusted_with_a_command():
                       {"command": ["touch", "made"]}):
             assert rpc.call("start_process", cwd=home.work, **other)["status"] == "waiting_permission", other
         home.restart()
-    # The waiting ones ended with the daemon's folder; that nothing of them was left was checked.
+    # The pending commands end with the daemon; the end of Home checks that nothing is left.
 
 
-def test_agents_do_not_allow_themselves():
+def test_agents_cannot_approve_their_own_commands():
     with Policed(ASK) as home, home.rpc() as agent, home.rpc() as person:
         agent.call("initialize", role="agent")
         started = ask(agent, home, "touch", "made")
@@ -233,7 +233,7 @@ def test_agents_do_not_allow_themselves():
         assert resolver["role"] == "operator", resolver
 
 
-def test_nothing_is_allowed_from_inside_of_a_sandbox():
+def test_sandboxed_command_cannot_approve():
     with Policed(ASK) as home, home.rpc() as rpc:
         started = ask(rpc, home, "touch", "made")
         script = ("import socket,json\ns=socket.socket(socket.AF_UNIX)\ns.connect(%r)\ns.sendall(json.dumps({'jsonrpc':'2.0','id':1,'method':"
@@ -244,7 +244,7 @@ def test_nothing_is_allowed_from_inside_of_a_sandbox():
         rpc.call("respond_action", actionId=started["actionId"], decision="deny")
 
 
-def test_the_first_answer_counts():
+def test_first_answer_wins():
     with Policed(ASK) as home, home.rpc() as rpc:
         for _ in range(5):
             started = ask(rpc, home, "touch", "made")
@@ -267,7 +267,7 @@ def test_the_first_answer_counts():
             assert (done["status"] == "completed") == (answers[0] == "allow"), (answers, done)
 
 
-def test_nobody_is_waited_for_who_is_not_there():
+def test_approval_times_out_without_an_interactive_client():
     with Policed(ASK) as home, home.rpc() as rpc:
         rpc.call("initialize", interactive=False)
         error = rpc.fails("start_process", command=["touch", "made"], cwd=home.work, code=-32010)
@@ -282,7 +282,7 @@ def test_nobody_is_waited_for_who_is_not_there():
         valid(home, rpc)
 
 
-def test_waiting_ends_with_the_process():
+def test_terminating_the_process_withdraws_its_approval():
     with Policed(ASK) as home, home.rpc() as rpc:
         started = ask(rpc, home, "touch", "made")
         rpc.fails("signal_process", processId=started["processId"], signal="INT", code=-32015)
@@ -296,7 +296,7 @@ def test_waiting_ends_with_the_process():
         valid(home, rpc)
 
 
-def test_tools_wait_and_are_denied_in_the_same_way():
+def test_tools_wait_for_approval_and_are_denied_like_commands():
     rules = {"permissions": {"ask": ["Edit(asked.txt)", "Bash(touch:*)"], "deny": ["Edit(never.txt)", "Read(secret/**)"]}}
     with Policed(rules) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[{"type": "text", "text": "x"}], options={"cwd": home.work})
@@ -321,7 +321,7 @@ def test_tools_wait_and_are_denied_in_the_same_way():
         valid(home, rpc)
 
 
-def test_a_tool_waits_through_a_restart():
+def test_pending_tool_approval_survives_a_restart():
     with Policed({"permissions": {"ask": ["Edit(asked.txt)"]}}) as home:
         with home.rpc() as rpc:
             turn = rpc.call("submit_turn", input=[{"type": "tool_call", "toolName": "write_file", "arguments": {"path": "asked.txt", "content": "hello"}}],
@@ -336,7 +336,7 @@ def test_a_tool_waits_through_a_restart():
             valid(home, rpc)
 
 
-def test_a_dry_run_says_what_would_be_decided(home):
+def test_dry_run_reports_the_decision(home):
     policy(home, ASK)
     with home.rpc() as rpc:
         rpc.call("reload_policy")
@@ -419,7 +419,7 @@ def test_untrusted_runs_nothing_that_variables_or_modes_change(home):
         assert said["permissionDecision"]["decision"] == "allow", said
 
 
-def test_the_policy_can_be_seen_and_read_again(home):
+def test_policy_can_be_shown_and_reloaded(home):
     policy(home, {"permissions": {"deny": ["Bash(rm:*)"], "allow": ["no_such_tool"], "defaultMode": "plan"}})
     with home.rpc() as rpc:
         assert rpc.call("reload_policy")["rules"] == 2
@@ -443,7 +443,7 @@ def test_the_policy_can_be_seen_and_read_again(home):
         valid(home, rpc)
 
 
-def test_modes_of_sessions(home):
+def test_session_modes_decide_as_documented(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
 
@@ -473,7 +473,7 @@ def test_modes_of_sessions(home):
         valid(home, rpc)
 
 
-def test_a_plan_can_write_nothing():
+def test_plan_mode_sandbox_is_read_only():
     """In mode plan, a command that passes as reading runs in a read-only sandbox, whatever was requested."""
     with Policed({}) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
@@ -498,7 +498,7 @@ def test_a_plan_can_write_nothing():
         valid(home, rpc)
 
 
-def test_a_pager_on_a_terminal_is_told_what_to_run():
+def test_pager_on_a_terminal_is_not_treated_as_reading():
     """less runs commands that are typed after an exclamation mark: neither plan nor untrusted accepts it as reading."""
     with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc:
         with open(os.path.join(home.work, "text"), "w") as f:
@@ -539,8 +539,8 @@ def test_the_command_line_asks_explains_and_suggests():
         valid(home, rpc)
 
 
-def test_who_is_asked_sees_what_it_is():
-    """A long command is shown by both ends, so that padding hides nothing; and all of it can be read."""
+def test_approval_prompt_shows_both_ends_of_a_long_command():
+    """A long command is shown by both ends, so that padding hides nothing, and it can be read completely."""
     with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc:
         long = ["sh", "-c", "echo " + 20000 * "a" + "; rm -rf ~"]
         started = rpc.call("start_process", command=long, cwd=home.work)
@@ -572,9 +572,9 @@ def test_who_is_asked_sees_what_it_is():
         valid(home, rpc)
 
 
-def test_what_the_sandbox_stopped_can_be_allowed_to_run_again():
+def test_command_blocked_by_the_sandbox_can_be_approved_to_run_again():
     """Mode on_failure; denials by the proxy need no audit."""
-    # The name leads to this machine: no resolver is asked, which could take long to report that there is none.
+    # The name resolves to this machine: a resolver could take long to report an unknown name.
     config = {"proxyHosts": {"refused.example": "127.0.0.1"}}
     with Policed({"permissions": {"defaultMode": "on_failure"}}, config=config) as home, home.rpc() as rpc:
         script = ("import os,socket,sys\ns=socket.create_connection(('127.0.0.1',int(os.environ['HTTP_PROXY'].rsplit(':',1)[1])))\n"
@@ -604,8 +604,8 @@ def lines_of(home, process):
     return [line for line in home.cli("policy", "suggest", process).text.splitlines() if not line.startswith("#")]
 
 
-def test_what_is_suggested_is_what_is_needed():
-    """With all of its lines the command passes, with any one of them missing it does not."""
+def test_suggested_rules_are_sufficient_and_minimal():
+    """With all suggested rules the command passes; with any one missing it does not."""
     base = {"permissions": {"defaultMode": "untrusted", "allow": ["Bash(mkdir:*)"]}}
     for line in ("touch a", "touch a && mkdir b && rm -r b; ls", "env X=1 sh -c 'touch \"a b\"; touch c'", "sudo touch x"):
         with Policed(base) as home, home.rpc() as rpc:
@@ -655,7 +655,7 @@ def test_variables_that_change_what_runs_are_shown_and_bound():
         valid(home, rpc)
 
 
-def test_a_prompt_that_does_not_fit_says_so():
+def test_truncated_prompt_is_marked():
     with Policed({"permissions": {"ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc:
         rpc.call("start_process", command=["touch", "x" * 300, "the-end"], cwd=home.work)
         master, slave = pty.openpty()

@@ -10,7 +10,7 @@ from harness import until
 from test_policy import ASK, Policed, policy
 
 
-def test_a_changed_file_is_loaded_by_itself():
+def test_changed_policy_file_is_reloaded_automatically():
     """Written in place, replaced as editors do it, or removed; without a signal."""
     def denied(rpc, home):
         try:
@@ -35,10 +35,10 @@ def test_a_changed_file_is_loaded_by_itself():
         assert len(changed) >= 4 and "gone" in changed[-1], changed
 
 
-def test_reload_answers_when_the_change_is_a_fact():
+def test_reload_answers_after_the_change_is_recorded():
     with Policed({"permissions": {"deny": ["Bash(rm:*)"]}}) as home, home.rpc() as rpc:
         for n in range(20):
-            # The guard notices the change, too. Stopped, it gets the request before it can load the file by itself.
+            # The guard notices the change, too. It is stopped, so that it gets the request before it can reload the file automatically.
             home.guard.send_signal(signal.SIGSTOP)
             try:
                 policy(home, {"permissions": {"deny": ["Bash(rm:*)", "Bash(x%d:*)" % n]}})

@@ -57,7 +57,7 @@ def exchange(host_port, send=b"", want=0, host="127.0.0.1"):
     with socket.create_connection((host, host_port), harness.PATIENCE) as s:
         s.sendall(b"%d\n" % want)
         def send_all():
-            with contextlib.suppress(OSError):  # reset by the other end, which the reader notices
+            with contextlib.suppress(OSError):  # reset by the peer; the reader reports it
                 s.sendall(send)
                 s.shutdown(socket.SHUT_WR)
         sender = threading.Thread(target=send_all)
@@ -101,7 +101,7 @@ def test_a_web_server_in_a_sandbox_is_reached_from_the_host(home):
         until("its traffic is counted", lambda: listed(rpc, sandboxId="dev")[3000]["connections"] == 1)
         row = listed(rpc)[3000]
         assert row["status"] == "published" and row["sandboxId"] == sandbox["sandboxId"] and row["bytesSent"] > 7 and row["bytesReceived"] > 7, row
-        # The next command in the sandbox has the same ports, and one outside has not.
+        # The next command in the sandbox reaches the same port; one outside the sandbox does not.
         rpc.fails("publish_port", sandboxId="dev", port=3000, code=CONFLICT)
         assert not rpc.call("list_ports", processId=rpc.start(["sleep", "1000"])["processId"])["ports"]
         published, = events(rpc, "port.published")
@@ -223,7 +223,7 @@ def test_other_addresses_need_the_configuration():
         rpc.fails("publish_port", processId=process, port=4005, code=NOT_ALLOWED)
 
 
-def test_restarts_of_proxy_and_runtime(home):
+def test_published_ports_survive_restarts_of_proxy_and_runtime(home):
     with home.rpc() as rpc:
         sandbox = rpc.call("create_sandbox", cwd=home.work, name="dev")["sandboxId"]
         process = rpc.start(server(4006), sandboxId="dev")["processId"]
@@ -269,7 +269,7 @@ def test_another_user_cannot_publish():
         assert not bob.call("list_ports")["ports"] and len(alice.call("list_ports")["ports"]) == 1
 
 
-def test_the_command_line(home):
+def test_publish_verbs_of_the_command_line(home):
     port, other = free_port(), free_port()
     sandbox = home.cli("sandbox", "create", "--publish", f"{port}:5000").text.strip()
     process = home.cli("exec", "-d", sandbox, "--", *server(5000)).text.strip()
@@ -316,7 +316,7 @@ def test_exec_publishes_ports_of_its_sandbox(home):
         assert listed(rpc, sandboxId=made["sandboxId"])[5000]["hostPort"] == port
 
 
-def test_a_single_command_with_a_port(home):
+def test_single_use_command_can_publish_a_port(home):
     port = free_port()
     run = home.cli_start("run", "--publish", f"{port}:5001", "--", *server(5001), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     def works():
@@ -329,7 +329,7 @@ def test_a_single_command_with_a_port(home):
     until("it is closed", lambda: refused(port))
 
 
-def test_a_command_that_waits_for_an_approval_gets_its_port_afterwards():
+def test_approved_command_gets_its_published_port():
     port = free_port()
     with Home(start=False) as home:
         with open(os.path.join(home.dir, "policy.json"), "w") as f:
@@ -342,7 +342,7 @@ def test_a_command_that_waits_for_an_approval_gets_its_port_afterwards():
             rpc.end(process)
 
 
-def test_a_listening_port_is_hinted_at(home):
+def test_listening_port_is_reported_with_a_hint(home):
     for words in (["run"], ["exec", home.cli("sandbox", "create", "--name", "dev").text.strip()]):
         run = home.cli_start(*words, "--", "sh", "-c", "python3 -m http.server 5002 >/dev/null 2>&1 & sleep 60", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         line = run.stderr.readline().decode()

@@ -1,4 +1,4 @@
-"""Prefix rules decide as the program whose convention they are: a stored table, which is checked against that program where it can be had."""
+"""Prefix rules decide as Codex does, whose convention they are: a stored table, which is compared with Codex if it is installed."""
 
 import json
 import os
@@ -38,7 +38,7 @@ RULES = [
     (["spaced word", "two words"], "allow", None),
     (["ünï", "ö"], "forbidden", None),
 ]
-# What each is worth: allow, prompt, forbidden, or none (no rule matches).
+# The decision for each command: allow, prompt, forbidden, or none (no rule matches).
 CASES = """
 prompt     git push
 prompt     git push origin main
@@ -179,13 +179,13 @@ def theirs(rule):
     return f"prefix_rule(pattern={json.dumps(pattern, ensure_ascii=False)}, decision={json.dumps(decision)}" + (f", justification={json.dumps(why)})" if why else ")")
 
 
-def test_the_stored_table():
+def test_stored_table_is_decided_as_expected():
     assert len(list(cases())) >= 100
     # Nothing is allowed but by a rule.
     with Policed({"permissions": {"defaultMode": "untrusted"}, "prefixRules": [ours(r) for r in RULES]}) as home, home.rpc() as rpc:
         for wanted, argv in cases():
             said = rpc.call("evaluate_permission", command=argv, cwd=home.work)["permissionDecision"]
-            if argv == ["git-push"]: # git's own program for it: here the rule about git push holds
+            if argv == ["git-push"]: # git's own program for the verb: here the rule about git push applies
                 assert said["decision"] == HERE["prompt"], (argv, said)
             elif wanted == "none":
                 assert said["decision"] != "deny" and not said["ruleRefs"], (argv, said)
@@ -201,7 +201,7 @@ def codex():
     raise Skip("the package has no program for this machine")
 
 
-def test_the_table_is_what_codex_says():
+def test_stored_table_matches_codex():
     program = codex()
     with tempfile.TemporaryDirectory(prefix="bl-") as folder:
         rules = os.path.join(folder, "rules")

@@ -16,7 +16,7 @@ def terminal(rpc, process):
     return ends[0]
 
 
-def test_the_facts_of_one_command(home):
+def test_one_command_writes_its_events_in_order(home):
     with home.rpc() as rpc:
         started, end = rpc.run(["sh", "-c", "echo hello; echo there >&2; exit 3"])
         assert started["status"] == "running"
@@ -34,7 +34,7 @@ def test_the_facts_of_one_command(home):
         assert record["startedAt"] <= record["endedAt"]
 
 
-def test_command_line(home):
+def test_command_line_runs_in_a_shell(home):
     with home.rpc() as rpc:
         started, end = rpc.run("echo a | tr a b")
         assert end["exitCode"] == 0 and rpc.outputs(started["processId"])["stdout"] == b"b\n"
@@ -43,7 +43,7 @@ def test_command_line(home):
         rpc.fails("start_process", {"command": []}, code=-32602)
 
 
-def test_facts_say_what_a_command_would_do(home):
+def test_permission_event_describes_subcommands_paths_and_harm(home):
     def judged(rpc, command):
         started, _ = rpc.run(command)
         fact = [e for e in rpc.events(processId=started["processId"]) if e["type"] == "permission.evaluated"][0]["payload"]
@@ -65,7 +65,7 @@ def test_facts_say_what_a_command_would_do(home):
         assert judged(rpc, "echo '")[1]["syntaxError"].startswith("1:7"), command
 
 
-def test_a_command_that_cannot_start(home):
+def test_failed_start_is_reported(home):
     with home.rpc() as rpc:
         for params, stage in (({"command": ["/no/such/program"]}, "exec"), ({"command": ["true"], "cwd": "/no/such/dir"}, "cwd")):
             error = rpc.fails("start_process", params)
@@ -76,14 +76,14 @@ def test_a_command_that_cannot_start(home):
         harness.check_log(rpc.events())
 
 
-def test_what_is_not_there_yet_is_refused(home):
+def test_unknown_profile_or_missing_hosts_are_rejected(home):
     with home.rpc() as rpc:
         for params in ({"profile": "nosuch"}, {"sandbox": {"network": "allow"}}):
             rpc.fails("start_process", dict(params, command=["true"]))
         assert not [e for e in rpc.events() if e["type"] == "process.started"]
 
 
-def test_wait_with_time(home):
+def test_wait_with_a_timeout_returns_early(home):
     with home.rpc() as rpc:
         process = rpc.start(["sleep", "1000"])["processId"]
         assert rpc.call("wait_process", processId=process, timeoutMs=50)["timedOut"] is True
@@ -93,7 +93,7 @@ def test_wait_with_time(home):
         assert end["status"] == "terminated" and end["signal"] in (15, "TERM", "SIGTERM"), end
 
 
-def test_stdin(home):
+def test_stdin_can_be_written_and_closed(home):
     with home.rpc() as rpc:
         process = rpc.start(["cat"], stdin="pipe")["processId"]
         assert rpc.call("write_process_stdin", processId=process, data="héllo\n")["bytes"] == 7
@@ -108,7 +108,7 @@ def test_stdin(home):
         rpc.fails("write_process_stdin", {"processId": process, "data": "***", "encoding": "base64"}, code=-32602)
 
 
-def test_stdin_none(home):
+def test_stdin_none_is_empty(home):
     with home.rpc() as rpc:
         process = rpc.start(["cat"])["processId"]
         assert rpc.wait(process)["exitCode"] == 0
@@ -117,7 +117,7 @@ def test_stdin_none(home):
         rpc.call("terminate_process", processId=process)
 
 
-def test_writing_to_one_that_does_not_read(home):
+def test_write_to_a_process_that_does_not_read_blocks_no_other_client(home):
     with home.rpc() as rpc, home.rpc() as other:
         process = rpc.start(["sleep", "1000"], stdin="pipe")["processId"]
         waiting = rpc.send("write_process_stdin", processId=process, data="x" * (8 << 20))
@@ -130,20 +130,20 @@ def test_writing_to_one_that_does_not_read(home):
         assert other.wait(process)["status"] == "terminated"
 
 
-def test_merged_stderr(home):
+def test_stderr_can_be_merged_into_stdout(home):
     with home.rpc() as rpc:
         started, _ = rpc.run("echo a; echo b >&2; echo c", stderr="merge")
         assert rpc.outputs(started["processId"]) == {"stdout": b"a\nb\nc\n"}
 
 
-def test_opening_standard_error_by_name(home):
+def test_standard_streams_can_be_opened_by_name(home):
     with home.rpc() as rpc:
         started, end = rpc.run("echo x >/dev/stderr; echo y >/dev/stdout")
         assert end["exitCode"] == 0, rpc.outputs(started["processId"])
         assert rpc.outputs(started["processId"]) == {"stdout": b"y\n", "stderr": b"x\n"}
 
 
-def test_environment(home):
+def test_environment_is_the_requested_one(home):
     with home.rpc() as rpc:
         started, _ = rpc.run(["env"], env={"A": "1", "PATH": None, "B": "x=y"})
         lines = rpc.outputs(started["processId"])["stdout"].decode().splitlines()
@@ -153,7 +153,7 @@ def test_environment(home):
             rpc.fails("start_process", {"command": ["true"], "env": bad}, code=-32602)
 
 
-def test_it_has_a_clean_world(home):
+def test_command_starts_with_a_clean_process_state(home):
     """Own pid namespace with its own /proc, default signals, only the three standard descriptors, own session."""
     with home.rpc() as rpc:
         started, _ = rpc.run("ls /proc/self/fd; echo --; ls -d /proc/[0-9]*; echo --; grep -E 'SigIgn|SigBlk|NoNewPrivs' /proc/self/status")
@@ -165,7 +165,7 @@ def test_it_has_a_clean_world(home):
         assert values["NoNewPrivs"] == "1", values
 
 
-def test_signals(home):
+def test_signals_can_be_sent(home):
     with home.rpc() as rpc:
         process = rpc.start("trap 'echo usr; exit 5' USR1; echo ready; while :; do sleep 0.02; done")["processId"]
         until("ready", lambda: b"ready" in rpc.outputs(process)["stdout"])
@@ -177,13 +177,13 @@ def test_signals(home):
         rpc.fails("signal_process", {"processId": process, "signal": "TERM"}, code=-32015)
 
 
-def test_killed_by_itself_is_completed(home):
+def test_command_that_kills_itself_is_completed(home):
     with home.rpc() as rpc:
         _, end = rpc.run("kill -SEGV $$")
         assert end["status"] == "completed" and end.get("exitCode") is None and end["signal"] in (11, "SEGV", "SIGSEGV"), end
 
 
-def test_terminate_is_proof(home):
+def test_terminate_answers_after_the_whole_tree_is_gone(home):
     """Each kind of tree is gone when terminate_process answers."""
     with home.rpc() as rpc:
         for kind in ("plain", "setsid", "daemon", "ignore", "many"):
@@ -199,7 +199,7 @@ def test_terminate_is_proof(home):
             assert event["payload"]["reason"] == "user" and result["sequence"] >= event["sequence"]
 
 
-def test_terminate_escalates(home):
+def test_terminate_escalates_to_sigkill(home):
     with home.rpc() as rpc:
         process = rpc.start([TALKER, "hold", "ignore", "x"])["processId"]
         until("ready", lambda: b"ready" in rpc.outputs(process)["stdout"])
@@ -231,7 +231,7 @@ def test_the_rest_of_the_tree_ends_with_the_command(home):
         assert terminal(rpc, started["processId"])["type"] == "process.completed"
 
 
-def test_keep_tree(home):
+def test_keep_tree_keeps_background_processes(home):
     """Background processes of the command continue, and the process ends with the last of them."""
     with home.rpc() as rpc:
         mark = f"mark-{os.getpid()}-keep"
@@ -263,7 +263,7 @@ def test_limits_outlive_the_runtime(home):
         assert terminal(rpc, process)["payload"]["limit"] == "wall"
 
 
-def test_limits(home):
+def test_wall_idle_and_cpu_limits_end_a_process(home):
     with home.rpc() as rpc:
         for limit, command in (("wall", ["sleep", "1000"]), ("idle", ["sh", "-c", "echo x; sleep 1000"]), ("cpu", [TALKER, "spin"])):
             process = rpc.start(command, limits={limit + "Ms": 150})["processId"]
@@ -282,7 +282,7 @@ def test_idle_is_counted_from_the_last_output(home):
         assert end["status"] == "completed" and end["exitCode"] == 0, end
 
 
-def test_a_runtime_that_was_held_up_reads_before_it_judges(home):
+def test_stopped_runtime_reads_output_before_it_applies_limits(home):
     """Output while the runtime was stopped counts against idleness, and an end in the meantime was in time."""
     with home.rpc() as rpc:
         talking = [rpc.start([TALKER, "talk", "1", "60", "100000", "0"], limits={"idleMs": 3000})["processId"] for _ in range(40)]
@@ -303,7 +303,7 @@ def test_limits_kill_a_tree_that_ignores_them(home):
         assert not harness.marked(mark)
 
 
-def test_rlimits(home):
+def test_rlimits_apply_to_the_command(home):
     with home.rpc() as rpc:
         started, _ = rpc.run("ulimit -n", limits={"openFiles": 77})
         assert rpc.outputs(started["processId"])["stdout"] == b"77\n"
@@ -347,7 +347,7 @@ def test_each_limit_has_its_own_reason(home):
         assert event["type"] == "process.completed" and event["payload"]["exitCode"] == 1, event
 
 
-def test_the_init_is_not_counted(home):
+def test_init_does_not_count_for_the_pids_limit(home):
     with home.rpc() as rpc:
         event = limited(rpc, ["true"], cwd=home.work, limits={"pids": 1})
         if not event:
@@ -357,7 +357,7 @@ def test_the_init_is_not_counted(home):
         assert event["type"] == "process.completed" and event["payload"]["exitCode"] == 0, event
 
 
-def test_on_disconnect(home):
+def test_on_disconnect_terminates_or_keeps_the_process(home):
     with home.rpc() as watcher:
         with home.rpc() as rpc:
             kept = rpc.start(["sleep", "1000"])["processId"]
@@ -369,7 +369,7 @@ def test_on_disconnect(home):
         watcher.call("terminate_process", processId=kept)
 
 
-def test_list_processes(home):
+def test_list_processes_filters_and_pages(home):
     with home.rpc() as rpc:
         ids = [rpc.run(["true"])[0]["processId"] for _ in range(5)]
         live = rpc.start(["sleep", "1000"])["processId"]
@@ -387,7 +387,7 @@ def test_list_processes(home):
         rpc.call("terminate_process", processId=live)
 
 
-def test_unknown_ids(home):
+def test_unknown_ids_are_not_found(home):
     with home.rpc() as rpc:
         for method, params in (("get_process", {"processId": "proc_x"}), ("wait_process", {"processId": "proc_x"}),
                                ("signal_process", {"processId": "proc_x", "signal": "TERM"}),
@@ -398,7 +398,7 @@ def test_unknown_ids(home):
         assert not [e for e in rpc.events() if e["type"] == "process.started"]
 
 
-def test_survives_runtime_and_spawner(home):
+def test_process_survives_the_death_of_runtime_and_spawner(home):
     with home.rpc() as rpc:
         ids = [rpc.start([TALKER, "talk", str(n), "60", "10000", str(n)])["processId"] for n in range(4)]
         sleeper = rpc.start(["sleep", "1000"])["processId"]
@@ -419,7 +419,7 @@ def test_survives_runtime_and_spawner(home):
         harness.check_log(rpc.events())
 
 
-def test_what_ended_while_nobody_looked(home):
+def test_process_that_ended_without_a_runtime_keeps_its_exit_status(home):
     """A command that ends while the runtime is down is distinguished from live ones, and its exit status is kept."""
     with home.rpc() as rpc:
         sleeper, dying = (rpc.start(["sleep", "1000"])["processId"] for _ in range(2))
@@ -440,7 +440,7 @@ def test_what_ended_while_nobody_looked(home):
         harness.check_log(rpc.events())
 
 
-def test_the_guard_takes_all_with_it(home):
+def test_all_processes_die_with_the_guard_and_are_lost(home):
     mark = f"mark-{os.getpid()}-guard"
     with home.rpc() as rpc:
         process = rpc.start([TALKER, "hold", "daemon", mark])["processId"]

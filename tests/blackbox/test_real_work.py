@@ -42,7 +42,7 @@ def repository(home):
         subprocess.run(["git", *args], cwd=home.work, env=env, check=True)
 
 
-def test_a_c_project(home):
+def test_c_project_builds(home):
     need("gcc", "make")
     write(home, "hello.c", """
         #include <stdio.h>
@@ -69,7 +69,7 @@ def test_files_belong_to_the_caller(home):
     os.unlink(os.path.join(home.work, "newer"))
 
 
-def test_building_bailiff_itself(home):
+def test_bailiff_builds_itself(home):
     need("gcc", "make", "pkg-config")
     if not os.path.exists(os.path.join(SOURCE, "Makefile")):
         raise Skip("no source tree here")
@@ -84,7 +84,7 @@ def test_building_bailiff_itself(home):
         shell(home, "make -s -j2 LAYERS=runtime/base build/unit/runtime/base/test_text && build/unit/runtime/base/test_text >/dev/null")
 
 
-def test_git_in_a_repository(home):
+def test_git_works_in_a_repository(home):
     repository(home)
     write(home, "file", "one\n")
     shell(home, "git add file && git commit -qm first && echo two >>file && git commit -qam second && git tag v1 && git checkout -qb other && "
@@ -98,7 +98,7 @@ def test_git_in_a_repository(home):
     shell(home, "echo 3 >f && git add f && git commit -qm third", cwd=os.path.join(home.work, "below"))
 
 
-def test_git_init_clone_and_worktrees(home):
+def test_git_init_clone_and_worktrees_work(home):
     need("git")
     shell(home, """
         export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b
@@ -108,7 +108,7 @@ def test_git_init_clone_and_worktrees(home):
     shell(home, "git init -q . && git status --short")
 
 
-def test_git_in_repositories_below(home):
+def test_git_works_in_nested_repositories(home):
     """A submodule and a checkout that are there can be worked in; one that a command clones is its own."""
     repository(home)
     who = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b; "
@@ -126,7 +126,7 @@ def test_git_in_repositories_below(home):
     shell(home, "git -C mine config a.c d && echo exit 0 >mine/.git/hooks/post-commit && mv mine other && rm -rf other")
 
 
-def test_python_venv_and_pip(home):
+def test_python_venv_and_pip_work(home):
     need("python3")
     if subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"], stderr=subprocess.DEVNULL).returncode != 0:
         raise Skip("python3-venv is not installed")
@@ -138,7 +138,7 @@ def test_python_venv_and_pip(home):
     assert out == "10\n", out
 
 
-def test_npm_install_from_a_folder(home):
+def test_npm_installs_from_a_folder(home):
     need("node", "npm")
     write(home, "dep/package.json", '{"name": "dep", "version": "1.0.0", "main": "index.js", "scripts": {"postinstall": "node -e 0"}}')
     write(home, "dep/index.js", "module.exports = () => 'dep works'\n")
@@ -148,14 +148,14 @@ def test_npm_install_from_a_folder(home):
     assert "dep works" in out, out
 
 
-def test_cargo_build(home):
+def test_cargo_builds(home):
     # rustup's proxies live in the home; the profile shows them.
     cargo = shutil.which("cargo") or os.path.expanduser("~/.cargo/bin/cargo")
     if not os.access(cargo, os.X_OK) or subprocess.run([cargo, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
         raise Skip("cargo is not installed")
     write(home, "Cargo.toml", '[package]\nname = "small"\nversion = "0.1.0"\nedition = "2021"\n')
     write(home, "src/main.rs", 'fn main() { let t = std::thread::spawn(|| 41 + 1); println!("{}", t.join().unwrap()); }\n')
-    # Where people have it, it is found by its name. Whose home it is the daemon knows from the accounts alone.
+    # In its usual place it is found by name. The daemon takes the home from the user's account alone.
     homes = [u.pw_dir for u in pwd.getpwall() if u.pw_uid == os.getuid()]
     if os.path.dirname(cargo) in [os.path.join(h, ".cargo/bin") for h in homes] + harness.PATH.split(":"):
         cargo = "cargo"
@@ -163,7 +163,7 @@ def test_cargo_build(home):
     assert out == "42\n", out
 
 
-def test_the_shell(home):
+def test_shell_features_work(home):
     out = shell(home, r"""
         seq 1 1000 | sort -rn | head -n1; tar cf - /etc/hostname 2>/dev/null | tar tf - | wc -l; perl -e 'print 6*7, "\n"'
         mkfifo p; (echo through >p &) ; cat p; rm p
@@ -175,12 +175,12 @@ def test_the_shell(home):
     assert out.split() == "1000 1 42 through x y z sub 0 done caught out 4".split(), out
 
 
-def test_job_control(home):
+def test_job_control_works(home):
     out = shell(home, "set -m; sleep 100 & kill -STOP %1; jobs | grep -c Stopped || true; kill -CONT %1; kill %1; wait %1 || echo ended")
     assert "ended" in out, out
 
 
-def test_a_thousand_forks(home):
+def test_a_thousand_forks_succeed(home):
     assert shell(home, "for i in $(seq 1000); do (exit 0); done; echo done") == "done\n"
     need("perl")
     assert shell(home, "perl -e 'for (1..1000) { my $p = fork; exit 0 if !$p; waitpid $p, 0 } print \"done\\n\"'") == "done\n"
@@ -194,7 +194,7 @@ def knows_localhost():
         return False
 
 
-def test_sockets_on_loopback(home):
+def test_sockets_on_loopback_work(home):
     need("python3")
     write(home, "talk.py", """
         import os, socket, threading
@@ -219,7 +219,7 @@ def test_sockets_on_loopback(home):
     assert shell(home, "/usr/bin/python3 talk.py") == "talked\n"
 
 
-def test_debuggers(home):
+def test_debuggers_work(home):
     need("gcc")
     write(home, "crash.c", "#include <stdlib.h>\nstatic void deep(void) { abort(); }\nint main(void) { deep(); return 0; }\n")
     shell(home, "gcc -g -O0 -o crash crash.c")
@@ -236,7 +236,7 @@ def test_debuggers(home):
         raise Skip("neither gdb nor strace is installed")
 
 
-def test_caches_and_homes(home):
+def test_caches_are_writable_and_do_not_reach_the_host(home):
     """Tools can write their caches, and none of that reaches the host."""
     mark = f"mark-{os.getpid()}"
     for profile in ("workspace", "ci", "isolated"):
@@ -245,7 +245,7 @@ def test_caches_and_homes(home):
         assert not os.path.exists(os.path.join(base, ".cache", "x", mark))
 
 
-def test_ordinary_work_is_no_violation(home):
+def test_ordinary_work_causes_no_violation(home):
     need("gcc", "make")
     write(home, "x.c", "int main(void) { return 0; }\n")
     shell(home, "gcc -o x x.c && ./x && ls -l / >/dev/null && find /etc -name hostname >/dev/null 2>&1 || true")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Names that a command without the host's network looks up: denied, reported by name, with a way to allow them."""
+"""Name lookups of a command without the host's network are denied and reported by name, with the option that allows them."""
 
 import harness
 
@@ -18,9 +18,9 @@ def last(rpc):
     return rpc.call("list_processes")["processes"][0]["processId"]
 
 
-def test_a_refused_lookup_names_the_host():
+def test_denied_lookup_names_the_host():
     with harness.Home() as home, home.rpc() as rpc:
-        for _ in range(4):    # made for it, and built ahead by shape and by plan
+        for _ in range(4):    # built for the command, generic prebuilt, and dedicated prebuilt
             done = home.cli("run", "--", "getent", "ahosts", NAME.upper(), status=2)
             assert said(done) == [f"bailiff: denied: lookup {NAME} (no network)",
                                   f"  --allow-host {NAME} to let it reach that (where the policy permits it)"], done.err
@@ -31,7 +31,7 @@ def test_a_refused_lookup_names_the_host():
         home.cli("run", "--net", "allow", "--allow-host", NAME, "--", "true")
 
 
-def test_each_name_once_and_not_without_end():
+def test_each_name_is_reported_once_up_to_a_limit():
     names = " ".join(f"host{i}.example.test" for i in range(200))
     with harness.Home() as home, home.rpc() as rpc:
         started, end = rpc.run(f"for n in a.example.test a.example.test {names}; do getent ahosts $n; getent ahosts $n; done; exit 3")
@@ -75,7 +75,7 @@ assert answer[3] & 15 == 5 and answer[12:] == question, answer
         assert "name.test" in [v.get("host") for v in lookups(rpc, started["processId"])]
 
 
-def test_with_the_proxy_a_lookup_says_so():
+def test_lookup_with_a_proxy_is_reported_as_proxy_only():
     with harness.Home() as home, home.rpc() as rpc:
         home.cli("run", "--allow-host", "other.example.test", "--", "getent", "ahosts", NAME, status=2)
         fact, = lookups(rpc, last(rpc))

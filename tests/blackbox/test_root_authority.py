@@ -1,4 +1,4 @@
-"""Where commands of a root client may write, and what may run after it disconnected. Only for root: other users have just their own rights."""
+"""Where commands of a root client can write, and what runs after it disconnected. Only for root: other users have just their own rights."""
 
 import contextlib
 import os
@@ -43,7 +43,7 @@ def test_system_folders_are_written_only_where_root_lists_them(home):
         assert f">>{home.dir}/root-write-roots".encode() in done.err, done.err
         assert os.listdir(folder) == []
         write_list(home, f"# for this test\n{folder}\n", mode=0o666)
-        assert attempt().status == 125, "a list that everybody can write counted"
+        assert attempt().status == 125, "a world-writable list was accepted"
         write_list(home, f"{folder}\n")
         assert attempt().status == 0 and os.listdir(folder) == ["made"]
         for path in ("/etc", "/usr/local/bin", "/root"):
@@ -57,8 +57,8 @@ def test_nothing_of_a_system_folder_is_read_with_roots_rights(home):
     assert done.status == 1 and not done.out, done.out[:100]
 
 
-def test_work_goes_on_after_the_client_has_left(home):
-    """A task in a folder that nothing was started in before, made by a client that leaves at once; also over deaths of the parts."""
+def test_task_continues_after_its_client_disconnected(home):
+    """A task in a folder that is new to the daemon, created by a client that disconnects immediately; also if the parts die."""
     only_root()
     for part in (None, "spawner", "runtime"):
         tree = os.path.join(home.work, f"of-{part}")
@@ -74,7 +74,7 @@ def test_work_goes_on_after_the_client_has_left(home):
         until(f"the task of {tree} was done", lambda: os.path.exists(os.path.join(tree, "made")))
 
 
-def test_a_start_that_waited_for_permission_needs_no_client():
+def test_approved_start_needs_no_connected_client():
     only_root()
     with Home(start=False) as home:
         with open(os.path.join(home.dir, "policy.json"), "w") as f:
@@ -87,7 +87,7 @@ def test_a_start_that_waited_for_permission_needs_no_client():
         until("it was run", lambda: os.path.exists(os.path.join(home.work, "made")))
 
 
-def test_the_list_of_what_was_authorised_is_out_of_reach(home):
+def test_root_authority_list_is_out_of_reach(home):
     only_root()
     home.cli("run", "--", "true")
     path = os.path.join(home.dir, "root-authority")
@@ -97,7 +97,7 @@ def test_the_list_of_what_was_authorised_is_out_of_reach(home):
     assert home.cli("run", "--", "cat", path, status=None).status != 0
 
 
-def test_the_list_is_synced_before_it_replaces_the_old_one():
+def test_root_authority_list_is_synced_before_its_rename():
     """A power cut right after the rename must not leave an empty list. If the sync fails, the old list stays."""
     only_root()
     with Faults() as faults, Home(env=faults.env) as home:

@@ -42,7 +42,7 @@ def setup(home):
     home.start()
 
 
-def test_choices_are_explained(home):
+def test_routing_choices_are_explained(home):
     setup(home)
     validators = harness.schema_validators()
     with home.rpc() as rpc:
@@ -71,7 +71,7 @@ def test_choices_are_explained(home):
         rpc.fails("resolve_routing", {"turnId": t["turnId"]}, code=-32015)
 
 
-def test_limits_hold_until_they_are_over(home):
+def test_limits_exclude_a_model_until_they_expire(home):
     setup(home)
     with home.rpc() as rpc:
         t = turn(rpc)
@@ -87,11 +87,11 @@ def test_limits_hold_until_they_are_over(home):
         rpc.call("record_limit", provider="acme", kind="rate_limit", state="ok")
         assert rpc.call("resolve_routing", turnId=t["turnId"])["routingDecision"]["selectedModel"] == "large"
         rpc.call("record_limit", provider="acme", model="large", kind="quota", remaining=0, resetAt="2001-01-01T00:00:00Z")
-        assert rpc.call("resolve_routing", turnId=t["turnId"])["routingDecision"]["selectedModel"] == "large", "it is over long since"
+        assert rpc.call("resolve_routing", turnId=t["turnId"])["routingDecision"]["selectedModel"] == "large", "it has expired"
         names(rpc.fails("record_limit", {"provider": "acme", "kind": "quota", "resetAt": "tomorrow"}), "resetAt")
 
 
-def test_costs_fill_budgets(home):
+def test_costs_count_for_budgets(home):
     setup(home)
     with home.rpc() as rpc:
         t = turn(rpc)
@@ -110,7 +110,7 @@ def test_costs_fill_budgets(home):
     with home.rpc() as rpc:
         t = turn(rpc)
         r = rpc.call("resolve_routing", turnId=t["turnId"])
-        assert r["routingDecision"]["selectedModel"] == "free", "what has no price draws on no budget"
+        assert r["routingDecision"]["selectedModel"] == "free", "a request without a price uses no budget"
         assert {c["reason"] for c in r["candidateModelSet"]["excluded"] if c["provider"] == "acme"} == {"budget_blocked"}, r
         assert r["routingDecision"]["limitStateSnapshot"]["budgets"][0]["state"] == "blocked", r
 
@@ -152,7 +152,7 @@ def model_event(turn, kind, request=None, **payload):
     return {"type": kind, "turnId": turn["turnId"], "threadId": turn["threadId"], "payload": payload, **({"modelRequestId": request} if request else {})}
 
 
-def test_costs_that_are_emitted_fill_budgets_too(home):
+def test_emitted_costs_count_for_budgets(home):
     setup(home)
     with home.rpc() as rpc:
         t = text_turn(rpc)
@@ -204,7 +204,7 @@ def test_model_requests_end_with_their_turn(home):
         assert rpc.call("verify_store")["ok"]
 
 
-def test_an_operator_overrides_limits(home):
+def test_operator_can_override_limits(home):
     setup(home)
     with home.rpc() as rpc:
         t = turn(rpc)
