@@ -1,4 +1,4 @@
-"""bailiff run: what a person sees of a command."""
+"""bailiff run: streams, exit status and messages."""
 
 import hashlib
 import json
@@ -14,23 +14,23 @@ import window
 from harness import TALKER, cli, until
 
 
-def test_output_and_status(home):
+def test_run_copies_output_and_exit_status(home):
     done = home.cli("run", "--", "sh", "-c", "echo out; echo err >&2; exit 0")
     assert (done.out, done.err) == (b"out\n", b"err\n"), (done.out, done.err)
 
 
-def test_exit_code(home):
+def test_exit_code_is_the_commands(home):
     for code in (1, 3, 77, 255):
         home.cli("run", "--", "sh", "-c", f"exit {code}", status=code)
 
 
-def test_signal_status(home):
+def test_killed_command_exits_with_128_plus_signal(home):
     for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
         home.cli("run", "--", "sh", "-c", f"kill -{int(sig)} $$", status=128 + sig)
 
 
-def test_a_daemon_of_an_earlier_version(home):
-    """It stays after an upgrade, and does not know the parameter `subscribe` of start_process."""
+def test_run_works_with_a_daemon_of_an_earlier_version(home):
+    """It keeps running after an upgrade and does not have the parameter `subscribe` of start_process."""
     rejected = []
 
     def serve(client):
@@ -72,7 +72,7 @@ def test_a_command_that_exits_139_was_not_killed(home):
         assert end["exitCode"] == 139 and end.get("signal") is None, end
 
 
-def test_not_found_and_not_executable(home):
+def test_missing_and_unexecutable_programs_exit_127_and_126(home):
     done = home.cli("run", "--", "no-such-command-here", status=127)
     assert b"no-such-command-here" in done.err and done.err.startswith(b"bailiff: "), done.err
     path = os.path.join(home.work, "plain.txt")
@@ -89,7 +89,7 @@ def test_time_limits_exit_124(home):
     home.cli("run", "--cpu-time", "200ms", "--", TALKER, "spin", status=124)
 
 
-def test_bailiff_fails_125(home):
+def test_errors_of_bailiff_exit_125(home):
     home.cli("run", "--no-such-option", "--", "true", status=125)
     done = home.cli("run", "--timeout", "soon", "--", "true", status=125)
     assert b"--timeout" in done.err, done.err
@@ -99,7 +99,7 @@ def test_bailiff_fails_125(home):
     assert done.status in (125, 126) and b"/no/such/folder" in done.err, (done.status, done.err)
 
 
-def test_what_this_version_cannot_confine_is_refused(home):
+def test_unsupported_sandbox_options_are_rejected(home):
     for options in (("--profile", "no-such-profile"), ("--net", "allow"), ("--profile", "host", "--cow")):
         done = home.cli("run", *options, "--", "true", status=None)
         assert done.status in (125, 126), f"{options}: {done.status} {done.err}"
@@ -108,27 +108,27 @@ def test_what_this_version_cannot_confine_is_refused(home):
         assert not [e for e in rpc.events() if e["type"] == "process.started"]
 
 
-def test_stdin_from_a_pipe(home):
+def test_stdin_is_copied_from_a_pipe(home):
     done = home.cli("run", "--", "wc", "-l", stdin=b"a\nb\nc\n")
     assert done.out.split() == [b"3"], done.out
 
 
-def test_large_stdin(home):
+def test_large_stdin_is_complete(home):
     data = os.urandom(1 << 16) * 64
     done = home.cli("run", "--", "sha256sum", stdin=data)
     assert done.out.split()[0].decode() == hashlib.sha256(data).hexdigest()
 
 
-def test_stdin_of_a_command_that_does_not_read(home):
+def test_unread_stdin_does_not_block_run(home):
     home.cli("run", "--", "true", stdin=b"x" * (4 << 20))
     home.cli("run", "--", "sh", "-c", "head -c 1 >/dev/null; exit 5", stdin=b"x" * (1 << 20), status=5)
 
 
-def test_no_stdin(home):
+def test_missing_stdin_is_empty(home):
     assert home.cli("run", "--", "cat").out == b""
 
 
-def test_environment_and_cwd(home):
+def test_environment_and_cwd_options_apply(home):
     done = home.cli("run", "--env", "GREETING=hello world", "--cwd", "/usr", "--", "sh", "-c", 'echo "$GREETING"; pwd')
     assert done.text == "hello world\n/usr\n", done.text
     done = home.cli("run", "--env-pass", "CARRIED", "--", "sh", "-c", 'echo "$CARRIED"', env={"CARRIED": "along", "OTHER": "not"})
@@ -137,7 +137,7 @@ def test_environment_and_cwd(home):
     assert b"SECRET_TOKEN" not in done.out and b"BAILIFF_HOME" not in done.out, done.out
 
 
-def test_the_callers_folder_is_the_cwd(home):
+def test_callers_directory_is_the_working_directory(home):
     assert home.cli("run", "--", "pwd").text.strip() == os.path.realpath(home.work)
 
 
@@ -236,7 +236,7 @@ def test_two_ctrl_c_end_it(home):
     assert run.returncode != 0
 
 
-def test_run_goes_on_when_the_runtime_is_killed(home):
+def test_run_continues_when_the_runtime_is_killed(home):
     run = home.cli_start("run", "--", TALKER, "talk", "5", "60", "10000", "6")
     first = run.stdout.readline()
     home.kill_part("runtime")
@@ -303,7 +303,7 @@ def test_an_output_that_is_closed_stays_closed(home):
         rpc.call("terminate_process", processId=tty, graceMs=0)
 
 
-def test_files_in_a_private_tmp_are_not_lost_in_silence(home):
+def test_files_lost_in_a_private_tmp_are_reported(home):
     with tempfile.TemporaryDirectory(dir="/var/tmp") as kept:
         done = home.cli("run", "--", "sh", "-c", "echo a > made", cwd="/tmp")
         assert not os.path.exists("/tmp/made") and b"/tmp was private to the command" in done.err and b"--rw /tmp" in done.err, done.err
@@ -314,7 +314,7 @@ def test_files_in_a_private_tmp_are_not_lost_in_silence(home):
     assert not home.cli("run", "--", "true").err
 
 
-def test_a_private_working_directory_is_warned_about(home):
+def test_private_working_directory_causes_a_warning(home):
     """Before the command writes there: one line on a terminal, a member of the reply and of the event; in a session sandbox files last longer."""
     text = "/tmp is private to the command: files written there are gone when it ends"
     with window.Window(home, "run", "--", "sh", "-c", "echo printed", cwd="/tmp") as w:
@@ -341,7 +341,7 @@ def test_closed_stdout_does_not_hang(home):
 
 
 @harness.audit_turn()    # a root daemon takes audit by default
-def test_without_a_daemon_one_is_started():
+def test_daemon_is_started_if_none_runs():
     import tempfile
     import shutil
     base = tempfile.mkdtemp(prefix="bl-")
@@ -376,7 +376,7 @@ def test_help_and_version(home):
     assert subprocess.run([harness.DAEMON, "--help"], capture_output=True, env=harness.environment()).returncode == 0
 
 
-def test_bad_usage_names_the_word(home):
+def test_usage_errors_name_the_argument(home):
     for args, word in ((("frobnicate",), b"frobnicate"), (("ps", "--nonsense"), b"--nonsense"), (("logs",), b"PROC"),
                        (("kill", "-s", "NOTASIG", "proc_x"), b"NOTASIG"), (("events", "--since", "abc"), b"--since")):
         done = home.cli(*args, status=None)

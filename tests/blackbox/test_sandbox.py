@@ -1,4 +1,4 @@
-"""Profiles: what each shows, lets write and hides; what a request may change; policy files; sandbox show."""
+"""Profiles: what each one shows, hides and makes writable; what a request can change; policy files; sandbox show."""
 
 import contextlib
 import json
@@ -64,7 +64,7 @@ def test_the_workspace_is_writable_and_its_files_are_the_callers(home):
     assert not os.path.exists(os.path.join(tree, "src"))
 
 
-def test_it_is_never_root(home):
+def test_command_is_never_root(home):
     tree = project(home)
     uid = int(run(home, "id -u", cwd=tree).text)
     assert uid != 0 and (ROOT or uid == os.geteuid()), uid
@@ -91,7 +91,7 @@ def test_the_workspace_is_the_nearest_folder_with_git(home):
         rpc.fails("start_process", command=["true"], profile="workspace", cwd=tree, sandbox={"workspace": home.dir + "/elsewhere"}, code=-32602)
 
 
-def test_outside_is_read_only(home):
+def test_files_outside_the_workspace_are_read_only(home):
     tree = project(home)
     for path in ("/etc/bl-new", "/usr/bl-new", "/bl-new", "/var/bl-new"):
         run(home, f"! echo x >{path} && ! mkdir {path}.d", cwd=tree)
@@ -122,8 +122,8 @@ def test_hooks_and_config_of_git_are_protected(home):
     run(home, "echo x >.git/index && mkdir .git/objects", cwd=tree)
 
 
-def test_links_in_place_of_what_is_protected(home):
-    """The link stays, and what it leads to is protected like it; one that is not so simple is refused."""
+def test_targets_of_protected_links_are_protected(home):
+    """The link stays, and its target is protected like the link; a link that cannot be resolved simply is rejected."""
     tree = project(home)
     hooks, own = os.path.join(tree, ".git", "hooks"), os.path.join(tree, "tools", "githooks")
     os.rmdir(hooks)
@@ -148,7 +148,7 @@ def test_links_in_place_of_what_is_protected(home):
         os.unlink(hooks)
 
 
-def test_repositories_below_are_protected(home):
+def test_nested_repositories_are_protected(home):
     tree = project(home)
     inner = os.path.join(tree, "vendor", "inner")
     for folder in (os.path.join(inner, ".git", "hooks"), os.path.join(inner, ".claude", "hooks"), os.path.join(tree, "mod"),
@@ -177,8 +177,8 @@ def test_repositories_below_are_protected(home):
     assert "vendor/inner/.git/config" in shown and "newer" not in shown, shown
 
 
-def test_repositories_below_stay_protected_in_a_workspace_below(home):
-    """A command makes a folder a workspace of its own, with so many repositories that the protected one is not among the first."""
+def test_nested_repositories_stay_protected_in_a_nested_workspace(home):
+    """A command turns a folder into a workspace with so many repositories that the protected one is not among the first."""
     tree = project(home)
     hooks = os.path.join(tree, "sub", "deep", "lib", ".git", "hooks")
     os.makedirs(hooks)
@@ -189,7 +189,7 @@ def test_repositories_below_stay_protected_in_a_workspace_below(home):
 
 
 def test_a_command_cannot_widen_its_workspace_to_the_repository_around_it(home):
-    """By making its own .git look like a placeholder, or unreadable for the daemon. The client does not name the workspace."""
+    """By making its .git look like a placeholder, or unreadable for the daemon. The client does not name the workspace."""
     outer = os.path.join(home.work, "outer")
     os.makedirs(os.path.join(outer, ".git"))
     for folder in (home.work, os.path.dirname(home.work)):
@@ -223,7 +223,7 @@ def test_a_workspace_that_is_replaced_is_searched_again(home):
 
 @contextlib.contextmanager
 def started_by(*way):
-    """A daemon that was started by another program's doing."""
+    """A daemon that was started through another program."""
     with Home(start=False) as home:
         plain, harness.subprocess.Popen = harness.subprocess.Popen, lambda argv, **more: plain([*way, *argv], **more)
         try:
@@ -233,8 +233,8 @@ def started_by(*way):
         yield home
 
 
-def test_the_daemons_priority_is_its_own():
-    """One that runs before others, or with real-time priority, does not hand that on."""
+def test_raised_priority_of_the_daemon_is_not_inherited():
+    """Commands do not inherit a negative nice value or real-time priority."""
     script = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0))"
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     ways = [([], ours), (["nice", "-n", "5"], min(ours + 5, 19))]
@@ -247,14 +247,14 @@ def test_the_daemons_priority_is_its_own():
                 assert told == [str(wanted), "0"], (way, told, wanted)
 
 
-def test_no_core_is_written_unasked():
+def test_core_limit_is_zero_by_default():
     with started_by("prlimit", "--core=1000000:", "--") as home:
         for _ in range(5):
             assert run(home, "ulimit -c; ulimit -c $(ulimit -Hc)").text.split()[0] == "0"
 
 
 def test_a_crash_is_not_handled_outside():
-    """The kernel runs the host's program for crashes at any limit but 1; where there is such a program, no process gets another limit."""
+    """The kernel runs the host's crash handler at any core limit except 1; if there is a handler, no process gets another limit."""
     with open("/proc/sys/kernel/core_pattern") as f:
         piped = f.read(1) == "|"
     raised = harness.subprocess.run(["prlimit", "--core=0:0", "--", "prlimit", "--core=0:1", "--", "true"], stderr=harness.subprocess.DEVNULL).returncode == 0
@@ -265,7 +265,7 @@ def test_a_crash_is_not_handled_outside():
                 assert run(home, f'python3 -c "{script}"').text.strip() == wanted, (hard, wanted)
 
 
-def test_the_daemons_limits_are_its_own():
+def test_limits_of_the_daemon_are_not_inherited():
     raised = ["prlimit", "--rtprio=5", "--nice=30", "--memlock=1073741824", "--"]
     if harness.subprocess.run(raised + ["true"], stderr=harness.subprocess.DEVNULL).returncode:
         raise Skip("limits cannot be raised here")
@@ -288,7 +288,7 @@ def test_tmp_is_private(home):
         assert rpc.outputs(started["processId"])["stdout"] == b"/tmp\n", done
 
 
-def test_the_network_is_none(home):
+def test_workspace_profile_has_no_network(home):
     tree = project(home)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -299,13 +299,13 @@ def test_the_network_is_none(home):
     assert links == ["lo"], links
 
 
-def test_readonly(home):
+def test_readonly_profile_cannot_write(home):
     tree = project(home)
     run(home, "cat file && ! echo x >new && ! echo x >>file && ! touch file && ! rm file && echo x >/tmp/y", profile="readonly", cwd=tree)
     assert not os.path.exists(os.path.join(tree, "new"))
 
 
-def test_isolated(home):
+def test_isolated_profile_hides_the_host(home):
     tree = project(home)
     done = run(home, "pwd; ls -A; echo x >mine; ls /; ls -A /var 2>/dev/null", profile="isolated", cwd=tree)
     assert done.text.splitlines()[0] == tree
@@ -314,13 +314,13 @@ def test_isolated(home):
     assert run(home, "pwd", profile="isolated", cwd="/").text == "/workspace\n"
 
 
-def test_ci(home):
+def test_ci_profile_is_writable_with_an_empty_home(home):
     tree = project(home)
     empty = 'test -z "$(ls -A $HOME)" &&' if USER_HOME != "/" else ""
     run(home, f'echo x >new && {empty} test "$(df -k --output=size /tmp | tail -1)" -le 4194304', profile="ci", cwd=tree)
 
 
-def test_host_is_no_sandbox_and_says_so(home):
+def test_host_profile_is_reported_as_unconfined(home):
     with home.rpc() as rpc:
         rpc.call("initialize", role="agent")
         assert "decision" in rpc.fails("start_process", command=["true"], profile="host", code=-32010).data["permissionDecision"]
@@ -329,7 +329,7 @@ def test_host_is_no_sandbox_and_says_so(home):
         assert shown["confined"] is False and shown["mounts"] == [], shown
 
 
-def test_host_only_in_mode_bypass_and_that_only_where_the_host_permits_it():
+def test_host_profile_requires_mode_bypass_and_the_host_policy():
     with Home(options=("--audit", "off", "--allow-host", *harness.host_policy(deny=["Bash(shred:*)"]))) as home, home.rpc() as rpc:
         session = rpc.call("create_session", title="t")["sessionId"]
         for mode in (None, "default", "on_request", "on_failure", "never", "auto", "untrusted", "plan"):
@@ -360,7 +360,7 @@ def test_host_only_in_mode_bypass_and_that_only_where_the_host_permits_it():
             agent.fails("start_process", command=["true"], profile="host", sessionId=session, code=-32010)
 
 
-def test_a_root_daemon_needs_its_owners_word_for_host():
+def test_root_daemon_requires_allow_host_for_the_host_profile():
     if not ROOT:
         raise Skip("only a root daemon acts for others")
     with Home(options=("--audit", "off", *harness.host_policy(allowBypass=True, defaultMode="bypass"))) as home, home.rpc() as rpc:
@@ -370,7 +370,7 @@ def test_a_root_daemon_needs_its_owners_word_for_host():
         assert done["exitCode"] == 0
 
 
-def test_places_that_are_too_much_are_refused(home):
+def test_root_and_home_directories_are_rejected_as_workspace(home):
     for where in ("/", USER_HOME):
         done = run(home, "true", cwd=where, status=None)
         assert done.status == 125 and b"workspace" in done.err and b"--cwd" in done.err, (where, done.status, done.err)
@@ -378,7 +378,7 @@ def test_places_that_are_too_much_are_refused(home):
         assert rpc.fails("start_process", command=["true"], profile="workspace", cwd="/", code=-32602).data["field"] == "cwd"
 
 
-def test_bailiffs_own_files_are_not_there(home):
+def test_files_of_the_daemon_are_hidden(home):
     tree = project(home)
     policy(home, {})
     script = "; ".join(f"test -s {home.dir}/{name} && echo seen {name}" for name in ("control.sock", "policy.json", "store/data.mdb", "log"))
@@ -387,15 +387,15 @@ def test_bailiffs_own_files_are_not_there(home):
     assert done.status == 125 and b"bailiff's own" in done.err, done.err
 
 
-def test_no_login_as_another_user(home):
+def test_loginuid_cannot_be_changed(home):
     if not os.path.exists("/proc/self/loginuid"):
         raise Skip("a kernel without audit")
     for _ in range(6):  # also in sandboxes that were built ahead
         run(home, "! (echo 12345 >/proc/self/loginuid) 2>/dev/null && test \"$(cat /proc/self/loginuid)\" != 12345", cwd=home.work)
 
 
-def waits_complete(home):
-    """Sandboxes that wait for the next command with the same plan: they can no longer gain privileges."""
+def prebuilt_dedicated(home):
+    """Dedicated prebuilt sandboxes, recognisable by NoNewPrivs."""
     found = []
     for pid in harness.children_of(home.guard.pid):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as f:
@@ -405,7 +405,7 @@ def waits_complete(home):
     return found
 
 
-def test_what_waits_complete_knows_the_peers_rights():
+def test_dedicated_prebuilt_sandbox_is_not_used_after_rights_changed():
     """A path that the peer can no longer reach is not shown by a sandbox that was prebuilt when it could."""
     if os.geteuid() != 0:
         raise Skip("requires root")
@@ -426,21 +426,21 @@ def test_what_waits_complete_knows_the_peers_rights():
             for _ in range(2):
                 assert reads()[1]["exitCode"] == 0
             def uses_one():
-                waiting = waits_complete(home)
+                waiting = prebuilt_dedicated(home)
                 if not waiting:     # a slow machine that runs commands all the time prepares none
                     return False
                 started, end = reads()
                 assert end["exitCode"] == 0, end
                 return started["pid"] in waiting
             until("a prebuilt one is used", uses_one)
-            until("two wait", lambda: len(waits_complete(home)) >= 2)
+            until("two wait", lambda: len(prebuilt_dedicated(home)) >= 2)
             os.chmod(outer, 0o750)
             assert "inner" in str(rpc.fails("start_process", command=["true"], cwd=work, sandbox={"readRoots": [inner]}, code=-32014).message)
             os.chown(outer, 0, 4242)  # by a group that it has
             assert reads()[1]["exitCode"] == 0
 
 
-def test_working_in_bailiffs_own_folder(home):
+def test_daemons_home_as_workspace_protects_its_files(home):
     run(home, "! echo x >policy.json; ! echo x >new; ! ls store/.; cat tree/seen", "--rw", home.work, cwd=home.dir, status=1)
     with open(os.path.join(home.work, "seen"), "w") as f:
         f.write("seen\n")
@@ -451,7 +451,7 @@ def test_working_in_bailiffs_own_folder(home):
     assert not {"policy.json", "config.json", "new"} & set(os.listdir(home.dir)), os.listdir(home.dir)
 
 
-def test_more_write_roots_and_hidden_paths(home):
+def test_write_roots_and_hidden_paths_can_be_added(home):
     tree = project(home)
     other = os.path.join(home.work, "other")
     os.makedirs(os.path.join(other, ".git", "hooks"))
@@ -463,7 +463,7 @@ def test_more_write_roots_and_hidden_paths(home):
     assert not os.path.exists(os.path.join(tree, "missing")), "a placeholder is left"
 
 
-def test_agents_may_have_less_but_not_more(home):
+def test_agents_can_narrow_but_not_widen_a_profile(home):
     tree = project(home)
     with home.rpc() as rpc:
         rpc.call("initialize", role="agent")
@@ -480,7 +480,7 @@ def test_agents_may_have_less_but_not_more(home):
             rpc.fails("start_process", command=["true"], profile="workspace", cwd=USER_HOME + "/.ssh", code=-32010)
 
 
-def test_agents_may_keep_a_folder_of_what_they_give_up(home):
+def test_agents_can_keep_a_writable_folder_in_a_read_only_workspace(home):
     tree = project(home)
     os.symlink("/etc", os.path.join(tree, "elsewhere"))
     os.symlink(home.dir, os.path.join(tree, "home"))
@@ -496,7 +496,7 @@ def test_agents_may_keep_a_folder_of_what_they_give_up(home):
             rpc.fails("start_process", command=["true"], **base, sandbox={"readRoots": [tree], "writeRoots": [tree + name]}, code=-32014)
 
 
-def test_bad_parameters_are_named(home):
+def test_invalid_parameters_are_named(home):
     tree = project(home)
     with home.rpc() as rpc:
         for sandbox, field in (({"readRoots": ["x"]}, "sandbox.readRoots[0]"), ({"network": "lan"}, "sandbox.network"),
@@ -513,7 +513,7 @@ def test_bad_parameters_are_named(home):
         assert not [e for e in rpc.events() if e["type"] == "process.started"]
 
 
-def test_the_facts_say_what_was_applied(home):
+def test_events_describe_the_applied_sandbox(home):
     tree = project(home)
     os.chmod(home.dir, 0o711)
     with home.rpc() as rpc:
@@ -533,7 +533,7 @@ def test_the_facts_say_what_was_applied(home):
         assert started["sandboxProfile"] == "workspace"
 
 
-def test_sandbox_show(home):
+def test_sandbox_show_prints_profiles_and_processes(home):
     tree = project(home)
     shown = home.cli("sandbox", "show", "workspace", cwd=tree).text
     assert tree in shown and ".git/hooks" in shown and "\x1b" not in shown, shown
@@ -550,7 +550,7 @@ def test_sandbox_show(home):
     assert b"castle" in done.err, done.err
 
 
-def test_custom_profiles():
+def test_custom_profiles_extend_builtin_ones():
     with Home(start=False) as home:
         tree, extra = project(home), os.path.join(home.work, "extra")
         os.mkdir(extra)
@@ -574,7 +574,7 @@ def changes(home):
         return [e for e in rpc.events() if e["type"] in ("policy.changed", "runtime.warning")]
 
 
-def test_policy_is_loaded_again():
+def test_policy_is_reloaded_by_watch_and_signal():
     with Home(start=False) as home:
         tree = project(home)
         policy(home, {"profiles": {"mine": {}}})
@@ -605,7 +605,7 @@ def test_policy_is_loaded_again():
         assert changes(home)[-1]["type"] == "policy.changed"
 
 
-def test_profiles_are_there_after_the_runtime_died():
+def test_profiles_survive_the_death_of_the_runtime():
     with Home(start=False) as home:
         tree = project(home)
         policy(home, {"profiles": {"mine": {}}})
@@ -615,8 +615,8 @@ def test_profiles_are_there_after_the_runtime_died():
         run(home, "true", profile="mine", cwd=tree)
 
 
-def test_abstract_sockets_that_the_kernel_cannot_shut_are_reported():
-    """With the host's network and no scopes of Landlock: the facts, the reply and the command line say so; a profile may insist."""
+def test_reachable_abstract_sockets_are_reported():
+    """With the host's network and no Landlock scopes: events, reply and command line report it; a profile can require the protection."""
     script = ("import socket; s = socket.socket(socket.AF_UNIX)\n"
               "try: s.connect('\\0{}'); print('reached')\n"
               "except OSError as e: print(e.strerror)")
@@ -646,7 +646,7 @@ def test_abstract_sockets_that_the_kernel_cannot_shut_are_reported():
                 assert (done.status != 0) == missing and (b"landlock" in done.err) == missing, done.err
 
 
-def test_required_layers(home):
+def test_required_layers_are_enforced_or_the_start_fails(home):
     tree = project(home)
     with home.rpc() as rpc:
         layers = rpc.call("get_sandbox", profile="workspace", cwd=tree)
@@ -661,7 +661,7 @@ def test_required_layers(home):
         assert b"option '--pids': cannot be enforced here: " in done.err and b"not supported" not in done.err, done.err
 
 
-def test_the_environment_is_told_without_its_values(home):
+def test_environment_is_recorded_without_values(home):
     def profile(**env):
         started, _ = rpc.run(["true"], env=env)
         return next(e for e in rpc.events(processId=started["processId"]) if e["type"] == "sandbox.applied")["payload"]["sandboxProfile"]

@@ -82,7 +82,7 @@ LEFTOVERS = {
 }
 
 
-def test_a_sandbox_in_which_nothing_is_left_is_used_again():
+def test_sandbox_without_leftovers_is_used_again():
     with reusing() as (home, rpc):
         for command in HARMLESS:
             until(f"the sandbox of {command} comes back", lambda: pid_of(rpc, home, command) in later_pids(rpc, home, 3))
@@ -120,8 +120,8 @@ def test_a_multicast_group_sends_nothing_later():
                     assert not int(line.split()[2]), f"packets in {started['pid']}, after {joined}: {line}"
 
 
-def test_the_first_process_is_out_of_reach():
-    """What a command would inherit from it is the same for every command, whatever an earlier one tried to change."""
+def test_init_cannot_be_changed_by_a_command():
+    """Every command inherits the same state from the init, whatever an earlier command tried to change."""
     show = python("import os, resource as r; print([r.getrlimit(i) for i in range(16)], os.nice(0), os.sched_getscheduler(0), os.sched_getaffinity(0))")
     with reusing() as (home, rpc):
         started, _ = rpc.run(show, cwd=home.work)
@@ -158,7 +158,7 @@ def comes_back(home, rpc, what):
         os.close(fd)
 
 
-def test_what_a_command_sent_out_keeps_its_sandbox_from_others():
+def test_sandbox_is_not_reused_if_a_descriptor_was_sent_out():
     with reusing() as (home, rpc):
         until("a sandbox of which nothing was sent out comes back", lambda: comes_back(home, rpc, "nothing"))
         for what in ("locked", "file", "terminal", "unix", "inet", "inet6"):
@@ -166,7 +166,7 @@ def test_what_a_command_sent_out_keeps_its_sandbox_from_others():
                 assert not comes_back(home, rpc, what), what
 
 
-def test_a_directory_that_was_sent_out_is_closed_to_other_users():
+def test_directory_descriptor_sent_out_is_closed_to_other_users():
     if os.geteuid() != 0:
         raise Skip("requires root")
     with reusing() as (home, rpc):
@@ -184,8 +184,8 @@ def test_a_directory_that_was_sent_out_is_closed_to_other_users():
         assert os.waitpid(pid, 0)[1] == 0
 
 
-def test_a_command_beside_it_keeps_a_sandbox_from_others():
-    """With a directory's descriptor that it was sent, a command of the same uid could connect to the sockets of a later one there."""
+def test_sandbox_is_not_reused_while_another_command_of_the_user_runs():
+    """With a descriptor of a directory, a command of the same uid could connect to sockets that a later command creates there."""
     with reusing() as (home, rpc):
         for more in ({}, {"sandbox": {"readRoots": ["/usr/share"]}}):
             beside = rpc.start(["sleep", "1000"], cwd=home.work, **more)
@@ -206,7 +206,7 @@ def test_another_plan_gets_another_sandbox():
                 assert pid_of(rpc, home, NOTHING, **more) not in ours, more
 
 
-def test_a_command_that_was_ended_takes_its_sandbox_along():
+def test_sandbox_of_a_terminated_command_is_not_reused():
     with reusing() as (home, rpc):
         for how in ("signal", "terminate"):
             started = rpc.start(["sleep", "1000"], cwd=home.work)
@@ -218,7 +218,7 @@ def test_a_command_that_was_ended_takes_its_sandbox_along():
             assert started["pid"] not in later_pids(rpc, home, 10), how
 
 
-def test_changes_of_the_host_are_seen():
+def test_changes_of_the_host_are_visible():
     with reusing() as (home, rpc):
         hooks = os.path.join(home.work, ".git", "hooks")
         os.makedirs(hooks)
@@ -251,7 +251,7 @@ def test_a_new_resolver_file_of_the_host_is_not_shown():
                 find_reuse(rpc, home)
 
 
-def test_every_command_has_its_own_facts():
+def test_every_command_has_its_own_events():
     """Output, exit status, usage and denials of one command are never another's."""
     with reusing() as (home, rpc):
         for i in range(20):
@@ -265,7 +265,7 @@ def test_every_command_has_its_own_facts():
             assert "sandbox.violation" not in facts and facts.count("process.completed") == 1, facts
 
 
-def test_deaths_of_the_daemons_parts():
+def test_reused_sandboxes_survive_the_runtime_but_not_the_spawner():
     """A kept sandbox outlives the runtime, not the spawner; commands are neither lost nor run twice."""
     with reusing() as (home, rpc):
         for part in ("runtime", "spawner"):
@@ -282,8 +282,8 @@ def test_deaths_of_the_daemons_parts():
                     pid_of(client, home, NOTHING)
 
 
-def test_a_sandbox_that_nobody_takes_back_ends():
-    """The runtime dies after it has released a command and before it has told the spawner."""
+def test_unreturned_sandbox_ends():
+    """The runtime dies after it released a command and before it notified the spawner."""
     with reusing() as (home, rpc):
         guard = home.guard.pid
         kept = rpc.start(["sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"], cwd=home.work)
@@ -300,7 +300,7 @@ def test_a_sandbox_that_nobody_takes_back_ends():
             pid_of(client, home, NOTHING)
 
 
-def test_a_new_spawner_does_not_know_who_runs_beside():
+def test_new_spawner_does_not_reuse_next_to_unknown_commands():
     if os.geteuid() == 0:
         raise Skip("root's sandboxes have ids of their own")
     with reusing() as (home, rpc):
@@ -311,7 +311,7 @@ def test_a_new_spawner_does_not_know_who_runs_beside():
         rpc.end(beside["processId"])
 
 
-def test_an_init_that_dies_while_it_waits_is_replaced():
+def test_dead_prebuilt_init_is_replaced():
     if os.geteuid() != 0:
         raise Skip("requires root")
     with reusing() as (home, rpc):

@@ -58,7 +58,7 @@ def test_commands_share_files_and_processes(home):
         said(rpc, sandbox, "kill $(pgrep -x sleep)")
         assert rpc.wait(first["processId"])["signal"] == "TERM"
         assert run(rpc, sandbox, ["pgrep", "-x", "sleep"])[0] == 1
-        # A command of its own sees none of it.
+        # A command outside the sandbox sees none of it.
         _, ended = rpc.run(["cat", "/tmp/x"], cwd=home.work)
         assert ended["exitCode"] == 1
         members = rpc.call("list_processes", sandboxId="dev")["processes"]
@@ -154,7 +154,7 @@ def test_the_end_of_one_command_leaves_the_others(home):
         rpc.call("close_sandbox", sandboxId=sandbox)
 
 
-def test_closing_terminates_and_lists_what_runs(home):
+def test_closing_terminates_and_lists_running_commands(home):
     with home.rpc() as rpc, home.rpc() as other:
         sandbox = create(rpc, home, name="busy")
         running = [rpc.start(["sleep", str(1000 + i)], sandboxId="busy")["processId"] for i in range(3)]
@@ -175,7 +175,7 @@ def test_closing_terminates_and_lists_what_runs(home):
         assert create(rpc, home, name="busy") != sandbox, "the name is free again"
 
 
-def test_a_stubborn_command_is_killed(home):
+def test_command_that_ignores_sigterm_is_killed(home):
     home.stop()
     home.configure({"stopGraceMs": 200})
     home.start()
@@ -200,7 +200,7 @@ def test_many_commands_at_once(home):
         harness.check_log(rpc.events())
 
 
-def test_what_commands_do_to_the_workspace_does_not_change_it(home):
+def test_new_repositories_do_not_change_the_sandboxs_workspace(home):
     with home.rpc() as rpc:
         sandbox = create(rpc, home)
         said(rpc, sandbox, "git init -q nested && mkdir -p deep/er")
@@ -210,7 +210,7 @@ def test_what_commands_do_to_the_workspace_does_not_change_it(home):
         said(rpc, sandbox, ["true"], cwd=os.path.join(home.work, "nested"))
 
 
-def test_names_and_options(home):
+def test_invalid_names_and_options_are_rejected(home):
     with home.rpc() as rpc:
         limits = {"pids": 500} if os.geteuid() == 0 else {}     # others may have no cgroup
         sandbox = create(rpc, home, name="one", sandbox={"network": "none", "hidden": ["/srv"]}, limits=limits)
@@ -250,7 +250,7 @@ def test_each_command_is_decided_on_its_own():
         assert run(rpc, sandbox, ["test", "-e", "/tmp/x"])[0] == 1
 
 
-def test_turns_and_tools_run_in_it(home):
+def test_turns_and_tools_run_in_a_session_sandbox(home):
     with home.rpc() as rpc:
         sandbox = create(rpc, home, name="dev")
         parts = [{"type": "command", "commandLine": "echo from the turn > /tmp/x"}, {"type": "tool_call", "toolName": "read_file", "arguments": {"path": "/tmp/x"}}]
@@ -272,7 +272,7 @@ def started_in(rpc, turn):
     return [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "process.started"]
 
 
-def test_turns_of_a_session_share_one(home):
+def test_turns_of_a_session_share_a_sandbox(home):
     """Without options; a server that one turn starts is there for the next. Subagents have their own, or their parent's."""
     with home.rpc() as rpc:
         options = {"cwd": home.work}
@@ -312,7 +312,7 @@ def test_turns_of_a_session_share_one(home):
         harness.check_log(rpc.events())
 
 
-def test_its_access_is_that_of_its_creator(home):
+def test_agents_cannot_use_a_wider_sandbox_of_an_operator(home):
     with home.rpc() as rpc, home.rpc() as agent:
         agent.call("initialize", role="agent")
         wide, plain = create(rpc, home, sandbox={"readRoots": ["/root"]}), create(agent, home)
@@ -336,7 +336,7 @@ def test_the_holder_is_not_a_command(home):
         assert run(rpc, made["sandboxId"], ["true"])[0] == 0
 
 
-def test_an_approved_command_runs_in_it():
+def test_approved_command_runs_in_its_sandbox():
     with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home:
         with home.rpc() as rpc:
             sandbox, other = create(rpc, home), create(rpc, home)
@@ -361,7 +361,7 @@ def test_an_approved_command_runs_in_it():
             harness.check_log(rpc.events())
 
 
-def test_a_changed_policy_needs_another_sandbox():
+def test_changed_policy_requires_another_sandbox():
     with Home(start=False) as home:
         policy = os.path.join(home.dir, "host.json")
         with open(policy, "w") as f:
@@ -386,14 +386,14 @@ def test_a_changed_policy_needs_another_sandbox():
             assert e.data["field"] == "sandboxId" and "b.example" in e.message, e
 
 
-def test_files_that_programs_execute_are_not_hidden_by_killing_the_leader(home):
+def test_autorun_changes_are_reported_as_unexamined_if_the_leader_is_killed(home):
     with home.rpc() as rpc:
         sandbox = create(rpc, home)
         ended = rpc.wait(rpc.start("sleep 0.1; echo x >.envrc; kill -KILL $PPID; sleep 1000", sandboxId=sandbox)["processId"])
         assert ended["signal"] == "KILL" and ended["autorun"]["examined"] == "none", ended
 
 
-def test_it_ends_when_idle_and_with_its_session(home):
+def test_sandbox_ends_when_idle_and_with_its_session(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         bound, idle = create(rpc, home, sessionId=session), create(rpc, home, idleMs=300)
@@ -413,7 +413,7 @@ def test_it_ends_when_idle_and_with_its_session(home):
         assert list(listed(rpc)) == [never]
 
 
-def test_it_ends_with_its_client(home):
+def test_sandbox_ends_with_its_client(home):
     with home.rpc() as rpc:
         with home.rpc() as client:
             bound = create(client, home, onDisconnect="terminate", name="short")
@@ -432,7 +432,7 @@ def test_it_ends_with_its_client(home):
         until("it is closed", lambda: list(listed(rpc)) == [kept])
 
 
-def test_the_daemon_stops_it(home):
+def test_orderly_stop_ends_commands_before_their_sandbox(home):
     with home.rpc() as rpc:
         sandbox = create(rpc, home)
         work = rpc.start("trap 'echo stopped; exit 0' TERM; echo ready; while :; do sleep 0.1; done", sandboxId=sandbox)["processId"]
@@ -446,7 +446,7 @@ def test_the_daemon_stops_it(home):
         harness.check_log(rpc.events())
 
 
-def test_a_limited_one_leaves_no_cgroup():
+def test_sandbox_with_limits_leaves_no_cgroup():
     if os.geteuid() != 0:
         raise Skip("requires root: a plain user may have no cgroups")
     with Home() as home, home.rpc() as rpc:     # the end of Home checks that nothing is left
@@ -475,7 +475,7 @@ def test_a_command_cannot_change_the_next_one(home):
             assert said(rpc, sandbox, "ulimit -a; nice") == before, change
 
 
-def test_it_survives_the_runtime_and_the_spawner(home):
+def test_sandbox_survives_the_runtime_and_the_spawner(home):
     with home.rpc() as rpc:
         sandbox = create(rpc, home, name="lasting")
         said(rpc, sandbox, "echo kept > /tmp/x")
@@ -532,7 +532,7 @@ def test_every_start_happens_once_whatever_dies(home):
         harness.check_log(rpc.events())
 
 
-def test_a_dead_holder_closes_it(home):
+def test_death_of_the_holder_closes_the_sandbox(home):
     with home.rpc() as rpc:
         made = rpc.call("create_sandbox", cwd=home.work)
         work = rpc.start(["sleep", "1000"], sandboxId=made["sandboxId"])["processId"]
@@ -546,7 +546,7 @@ def test_a_dead_holder_closes_it(home):
         harness.check_log(rpc.events())
 
 
-def test_the_guard_takes_it_along(home):
+def test_death_of_the_guard_closes_the_sandbox_as_lost(home):
     with home.rpc() as rpc:
         sandbox = create(rpc, home)
         rpc.start(["sleep", "1000"], sandboxId=sandbox)
@@ -559,7 +559,7 @@ def test_the_guard_takes_it_along(home):
         harness.check_log(rpc.events())
 
 
-def test_other_users_do_not_see_it():
+def test_sandbox_is_invisible_to_other_users():
     if os.geteuid() != 0:
         raise Skip("other users' requests require root")
     from test_ownership import ALICE, BOB, as_user, shared
@@ -576,7 +576,7 @@ def test_other_users_do_not_see_it():
         assert root.call("close_sandbox", sandboxId=sandbox)["status"] == "closed"
 
 
-def test_command_line(home):
+def test_sandbox_verbs_of_the_command_line(home):
     sandbox = home.cli("sandbox", "create", "--name", "dev", "--idle", "1h").text.strip()
     assert sandbox.startswith("sbx_"), sandbox
     assert home.cli("sandbox", "create", "--name", "dev", status=1).err
@@ -599,7 +599,7 @@ def test_command_line(home):
     assert home.cli("sandbox", "close", "dev", status=1).err
 
 
-def test_copy_on_write(home):
+def test_changes_of_a_copy_on_write_sandbox_are_applied(home):
     kept, new = (os.path.join(home.work, name) for name in ("kept", "new"))
     with open(kept, "w") as f:
         f.write("old\n")
@@ -624,8 +624,8 @@ def test_copy_on_write(home):
     assert "another one (bailiff sandbox create) with --rw /etc" in denied, denied
 
 
-def test_a_request_that_comes_too_late_hides_no_end(home):
-    """A leader that exits before it has read a signal: its end is noticed all the same."""
+def test_end_of_a_leader_is_noticed_despite_an_unread_request(home):
+    """A leader exits before it has read a signal request; its end is noticed nevertheless."""
     with home.rpc() as rpc, home.rpc() as other:
         sandbox = create(rpc, home)
         for _ in range(100):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What commands print and what they are called never drives the reader's terminal, nor looks like a line of our own."""
+"""Output and names of commands cannot control the reader's terminal or imitate a line of bailiff's."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def run(rpc, command, **more):
     return process
 
 
-def test_names():
+def test_names_of_commands_cannot_control_the_terminal():
     with harness.Home() as home, home.rpc() as rpc:
         process = run(rpc, ["sh", "-c", "exit 3", NAME])
         session = rpc.call("create_session", title=NAME)["sessionId"]
@@ -43,7 +43,7 @@ def test_names():
         clean(home.cli(NAME, status=None), "\\x1b")
 
 
-def test_output():
+def test_output_cannot_control_the_terminal():
     script = r"printf 'one\033[31mtwo\033]52;c;aGk=\007\302\2333\2334\342\200\256five\rsix\n\033]8;;http://x\033\\seven\n'"
     with harness.Home() as home, home.rpc() as rpc:
         plain = run(rpc, ["sh", "-c", script])
@@ -56,12 +56,12 @@ def test_output():
         assert b"\x1b[31mtwo" in home.cli("logs", "--raw", plain).out
 
 
-def test_refusals():
+def test_denial_messages_cannot_control_the_terminal():
     with harness.audit_turn(), harness.Home(options=()) as home:
         command = ["run", "--", "sh", "-c", 'echo > "/etc/$0"', NAME]
         done = home.cli(*command, status=None)
         assert done.status, done.out
-        # what the shell itself says of it goes through as it is; what we say does not
+        # the shell's own message is passed through unchanged; bailiff's message is sanitized
         ours = [line for line in done.err.decode(errors="replace").split("\n") if line.startswith("bailiff:")]
         assert all(not BAD.search(line) for line in ours), ours
 

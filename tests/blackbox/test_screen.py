@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The screens of terminals: what real programs show on them, waiting for that, and that a restart changes nothing."""
+"""The screens of terminals: output of real programs, waiting for it, and screens after a restart."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ def test_text_lines_cells_and_ansi():
             assert "\x1b[0;1;31mred" in t.look(format="ansi")["ansi"]
 
 
-def test_errors_name_what_is_wrong():
+def test_invalid_screen_requests_name_the_field():
     with harness.Home() as home, home.rpc() as rpc:
         plain = rpc.start(["sleep", "1000"])["processId"]
         e = rpc.fails("get_screen", processId=plain)
@@ -106,7 +106,7 @@ def test_errors_name_what_is_wrong():
         rpc.call("terminate_process", processId=plain, graceMs=0)
 
 
-def test_waiting():
+def test_wait_screen_conditions():
     with harness.Home() as home, Terminal(home, SHELL, env=dict(PROMPT)) as t:
         t.sees(text="ready> ")
         # an old prompt is not the next one
@@ -134,7 +134,7 @@ def test_waiting():
         assert s["condition"] == "exit" and s["matched"] is True, s
 
 
-def test_a_runtime_that_was_held_up_draws_before_it_judges():
+def test_stopped_runtime_draws_output_before_it_applies_conditions():
     """Output from while it was stopped is drawn first: it was not idle."""
     script = "for i in $(seq 1 50); do echo $i; sleep 0.1; done; echo end; sleep 1000"
     with harness.Home() as home, home.rpc(patience=120) as other, Terminal(home, ["sh", "-c", script]) as t:
@@ -147,7 +147,7 @@ def test_a_runtime_that_was_held_up_draws_before_it_judges():
         assert answer["condition"] == "idleMs" and answer["text"].endswith("50\nend\n"), answer
 
 
-def test_two_wait_and_one_goes_away():
+def test_waiting_client_is_unaffected_by_the_disconnect_of_another():
     with harness.Home() as home, Terminal(home, SHELL, env=dict(PROMPT)) as t:
         t.sees(text="ready> ")
         other, gone = home.rpc(), home.rpc()
@@ -159,7 +159,7 @@ def test_two_wait_and_one_goes_away():
         other.close()
 
 
-def test_the_last_screen_stays():
+def test_last_screen_stays_readable():
     with harness.Home() as home, Terminal(home, ["sh", "-c", "seq 1 100; printf 'la\\033[1mst'"], rows=5, cols=20) as t:
         t.rpc.call("wait_process", processId=t.id)
         s = t.look()
@@ -173,14 +173,14 @@ def test_the_last_screen_stays():
         assert t.text(scrollback=True) == "".join(f"{i}\n" for i in range(1, 101)) + "last\n"
 
 
-def test_a_terminal_that_prints_nothing():
+def test_terminal_without_output_has_an_empty_screen():
     with harness.Home() as home, Terminal(home, ["true"]) as t:
         t.rpc.call("wait_process", processId=t.id)
         s = t.look()
         assert s["text"] == "" and s["offset"] == 0 and s["ended"], s
 
 
-def test_left_out_output_is_said():
+def test_omitted_output_is_reported():
     with harness.Home() as home, Terminal(home, ["sh", "-c", "seq 1 200000; echo end"], limits={"outputBytes": 65536}) as t:
         t.rpc.call("wait_process", processId=t.id)
         home.kill_part("runtime")  # what is drawn anew cannot have seen everything
@@ -189,21 +189,21 @@ def test_left_out_output_is_said():
         assert s["omittedBytes"] > 1000000 and s["text"].endswith("200000\nend\n"), s
 
 
-def test_a_flood_stops_nobody():
+def test_daemon_answers_after_a_flood_of_output():
     with harness.Home() as home, home.rpc() as rpc, Terminal(home, ["sh", "-c", "yes | head -c 20000000; echo; echo the end; sleep 1000"]) as t:
         t.sees(text="the end", timeoutMs=120000)
         assert rpc.call("get_health")["status"] in ("ok", "degraded")
         assert t.text().endswith("y\ny\n\nthe end\n"), t.text()
 
 
-def test_the_end_of_a_flood_that_must_be_drawn():
+def test_end_of_a_flood_is_drawn():
     script = r"""i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); printf '\033[1Gline %d\033[0K\033[1G\n' $i; done"""
     with harness.Home() as home, Terminal(home, ["bash", "-c", script], rows=5) as t:
         t.rpc.call("wait_process", processId=t.id)
         assert t.text() == "line 29997\nline 29998\nline 29999\nline 30000\n", t.text()
 
 
-def test_resizes_are_drawn_again():
+def test_resizes_are_replayed_after_a_restart():
     with harness.Home() as home, Terminal(home, SHELL, rows=24, cols=80, env=dict(PROMPT)) as t:
         t.sees(text="ready> ")
         t.does("printf '%060d\\n' 7\n", regex="^ready> $")
@@ -224,7 +224,7 @@ def inputs(t):
     return [e["payload"] for e in t.rpc.events(processId=t.id) if e["type"] == "process.input"]
 
 
-def test_questions_are_answered_when_nobody_is_there():
+def test_terminal_queries_are_answered_without_a_client():
     script = r"stty -echo raw; printf '\033[3;5H\033[6n'; dd bs=1 count=6 2>/dev/null | od -An -c; stty sane; sleep 1000"
     with harness.Home() as home:
         with Terminal(home, ["sh", "-c", script]) as t:
@@ -245,7 +245,7 @@ def test_questions_are_answered_when_nobody_is_there():
             rpc.call("terminate_process", processId=started["processId"], graceMs=0)
 
 
-def test_hostile_output():
+def test_hostile_output_is_contained():
     script = r"""printf 'a\033P$qi\033\\b\033[1%s' "$(printf ':%.0s' $(seq 1 3000))"; printf 'mc\302\233d\033]52;c;aGk=\007e\033[99999999Cf\n'; sleep 1000"""
     with harness.Home() as home, Terminal(home, ["bash", "-c", script]) as t:
         t.sees(text="f")
@@ -283,7 +283,7 @@ def test_vim_edits_and_saves():
             assert f.read() == "hello wörld 漢字\nsecond line\n"
 
 
-def test_vim_under_a_killed_runtime():
+def test_vim_survives_a_killed_runtime():
     with harness.Home() as home, tempfile.TemporaryDirectory() as folder:
         harness_open(folder)
         path = os.path.join(folder, "text")
@@ -315,7 +315,7 @@ def test_nano_edits_and_saves():
             assert f.read() == "nano was here\n"
 
 
-def test_less():
+def test_less_pages_on_a_screen():
     with harness.Home() as home, Terminal(home, ["sh", "-c", "seq 1 1000 | " + need("less")], rows=10, cols=40) as t:
         s = t.sees(regex="^:$")
         assert s["lines"][0] == "1" and s["lines"][8] == "9" and s["alternate"], s
@@ -325,7 +325,7 @@ def test_less():
         t.does("q", exit=True)
 
 
-def test_top():
+def test_top_draws_on_a_screen():
     with harness.Home() as home, Terminal(home, [need("top"), "-d", "0.2"], rows=20, cols=100) as t:
         s = t.sees(regex="PID +USER")
         assert any(line.lstrip().startswith("top - ") for line in s["lines"]), s["text"]
@@ -333,7 +333,7 @@ def test_top():
         t.does("q", exit=True)
 
 
-def test_python():
+def test_python_prompt_on_a_screen():
     with harness.Home() as home, Terminal(home, [need("python3"), "-q"], env={"PYTHON_BASIC_REPL": "1"}) as t:
         t.sees(regex="^>>> $")
         s = t.does("6 * 7\n", regex="^>>> $")
@@ -342,7 +342,7 @@ def test_python():
         t.does("exit()\n", exit=True)
 
 
-def test_gdb():
+def test_gdb_on_a_screen():
     with harness.Home() as home, Terminal(home, [need("gdb"), "-q", "-nx", "-nh"], env={"HOME": "/tmp", "DEBUGINFOD_URLS": ""}) as t:
         t.sees(regex=r"^\(gdb\) $")
         s = t.does("print 6 * 7\n", text="$1 = 42")
@@ -350,7 +350,7 @@ def test_gdb():
         t.does("quit\n", exit=True)
 
 
-def test_tmux():
+def test_tmux_on_a_screen():
     with harness.Home() as home:
         env = {"TMUX_TMPDIR": "/tmp", "HOME": "/tmp", "LC_ALL": "C.UTF-8", "PS1": "inner> "}
         # Keys that come at once are not treated as pasted text.
@@ -365,7 +365,7 @@ def test_tmux():
             assert "detached" in t.text()
 
 
-def test_wide_characters():
+def test_wide_characters_on_a_screen():
     script = r"printf '漢字かな|\n'; printf 'e\314\201|\n'; printf '🎉|\n'; sleep 1000"
     with harness.Home() as home, Terminal(home, ["bash", "-c", script], rows=4, cols=20) as t:
         t.sees(text="🎉|")

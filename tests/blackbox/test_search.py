@@ -1,4 +1,4 @@
-"""Finding processes: what running ones use now, and a search of all that ever ran."""
+"""Finding processes: current usage of running ones, and a search of all processes in the store."""
 
 import os
 import pwd
@@ -19,7 +19,7 @@ def found(rpc, **conditions):
         before = {"before": page["next"]}
 
 
-def test_a_list_shows_what_running_processes_use(home):
+def test_list_shows_the_usage_of_running_processes(home):
     work = "import threading, time\nx = bytearray(80 << 20)\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nwhile True: pass"
     try:
         name = pwd.getpwuid(os.getuid()).pw_name

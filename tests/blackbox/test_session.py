@@ -1,4 +1,4 @@
-"""Every process belongs to a session, a thread and a turn; what is read back fits the published schemas."""
+"""Every process belongs to a session, a thread and a turn; events and snapshots match the published schemas."""
 
 import harness
 from harness import TALKER
@@ -8,7 +8,7 @@ def snapshot_validators():
     return {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
 
 
-def test_made_when_not_given(home):
+def test_session_and_turn_are_created_if_not_given(home):
     with home.rpc() as rpc:
         one, two = rpc.run(["true"])[0], rpc.run(["false"])[0]
         assert one["sessionId"] != two["sessionId"] and one["turnId"] != two["turnId"]
@@ -18,7 +18,7 @@ def test_made_when_not_given(home):
         assert kinds.count("turn.completed") == 1 and "turn.failed" not in kinds, kinds
 
 
-def test_given_ids_are_used(home):
+def test_given_session_and_thread_ids_are_used(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="work", workspaceId="w1", scope={"repo": "x"})
         assert {"sessionId", "threadId"} <= set(session) or "sessionId" in session, session
@@ -32,7 +32,7 @@ def test_given_ids_are_used(home):
         assert len(created) == 1 and created[0]["payload"]["title"] == "work", created
 
 
-def test_snapshots(home):
+def test_session_snapshots_are_valid(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="t")["sessionId"]
         started = rpc.run([TALKER, "talk", "1", "10", "0", "0"], sessionId=session)[0]
@@ -53,7 +53,7 @@ def test_snapshots(home):
         rpc.fails("get_thread_read", {"threadId": "thr_none"}, code=-32004)
 
 
-def test_list_sessions(home):
+def test_list_sessions_returns_sessions(home):
     with home.rpc() as rpc:
         made = [rpc.call("create_session", title=str(n))["sessionId"] for n in range(5)]
         listed = [s["sessionId"] for s in rpc.call("list_sessions")["sessions"] if s.get("title", "") in "01234" and s.get("title")]
@@ -92,7 +92,7 @@ def test_every_event_is_valid(home):
             harness.validate(snapshot_validators(), [rpc.call("get_session", sessionId=session)])
 
 
-def test_the_schemas_see_what_is_wrong(home):
+def test_schemas_reject_malformed_events(home):
     """The known-bad control of every validation here."""
     with home.rpc() as rpc:
         rpc.run(["true"])
@@ -108,7 +108,7 @@ def test_the_schemas_see_what_is_wrong(home):
         raise AssertionError(f"passes: {bad}")
 
 
-def test_times_and_ids(home):
+def test_timestamps_and_ids_have_their_format(home):
     with home.rpc() as rpc:
         rpc.run("echo x")
         log = rpc.events()

@@ -31,7 +31,7 @@ def file_in(home, what, name="session.json"):
     return path
 
 
-def test_on_the_command_line(home):
+def test_session_rules_on_the_command_line(home):
     file = file_in(home, name="rules.json", what={"permissions": RULES, "prefixRules": [{"pattern": ["git", "push"], "decision": "forbidden", "justification": "others see it"}]})
     session = home.cli("session", "create", "--title", "t", "--policy", file).text.strip()
     open(os.path.join(home.work, "keep"), "w").close()
@@ -71,7 +71,7 @@ def test_on_the_command_line(home):
     home.cli("session", "update", session, "--policy", file, "--no-policy", status=2)
 
 
-def test_asks_and_allows_like_any_rule():
+def test_session_rules_allow_ask_and_deny():
     with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc:
         session = session_of(rpc, **RULES)
         assert answers(rpc, home, session, "ls", "mkdir x", "rm x", "touch x", "cp a b") == ["allow", "allow", "deny", "ask", "ask"]
@@ -88,7 +88,7 @@ def test_asks_and_allows_like_any_rule():
         rpc.call("respond_action", actionId=again["actionId"], decision="allow", scope="session")
         assert rpc.wait(again["processId"])["exitCode"] == 0
         assert rpc.run(["touch", "a"], cwd=home.work, sessionId=session)[1]["exitCode"] == 0
-        # No lasting answer is stronger than the session's rule, and that is said; one that a mode asked for becomes a rule of the user's.
+        # No persistent answer overrides the session's rule, and the error says so; an answer to a mode's question becomes a user rule.
         lasting = ask(rpc, home, "touch", "b", sessionId=session)
         error = rpc.fails("respond_action", actionId=lasting["actionId"], decision="allow", scope="always")
         assert f"session {session}, ask rule 1" in error.message, error.message
@@ -96,7 +96,7 @@ def test_asks_and_allows_like_any_rule():
         lasting = ask(rpc, home, "cp", "a", "b", sessionId=session)
         assert rpc.call("respond_action", actionId=lasting["actionId"], decision="allow", scope="always")["rules"] == ["Bash(cp a b)"]
         assert rpc.wait(lasting["processId"])["exitCode"] == 0
-        # What a session allows is not what lasts: the rule that is kept has all parts that it needs elsewhere.
+        # What a session allows does not persist: the persistent rule contains everything that it needs in other sessions.
         lasting = ask(rpc, home, "sh", "-c", "mkdir y && cp a c", sessionId=session)
         assert rpc.call("respond_action", actionId=lasting["actionId"], decision="allow", scope="always")["rules"] == ["Bash(mkdir y)", "Bash(cp a c)"]
         rpc.wait(lasting["processId"])
@@ -121,7 +121,7 @@ def test_deny_over_ask_over_allow_across_the_layers():
         assert by("touch x") == ("allow", "session") and by("touch x && mv a b") == ("deny", "workspace")
         policy_layers = {(s["layer"], s.get("sessionId")) for s in rpc.call("get_policy", sessionId=session, cwd=home.work)["sources"]}
         assert ("session", session) in policy_layers and {"user", "workspace"} <= {l for l, _ in policy_layers}, policy_layers
-        # The files can say that sessions only tighten: at once for those that are there, and nobody gives new ones.
+        # The files can restrict sessions to tightening: existing rules are ignored immediately, and new ones rejected.
         policy(home, {"permissions": {"defaultMode": "untrusted", "sessionAllow": False}})
         rpc.call("reload_policy")
         assert answers(rpc, home, session, "touch x", "mkdir x", "chmod 1 x") == ["ask", "deny", "ask"]
@@ -132,7 +132,7 @@ def test_deny_over_ask_over_allow_across_the_layers():
         assert answers(rpc, home, session, "touch x") == ["deny"]
 
 
-def test_an_agent_only_tightens(home):
+def test_agent_can_only_tighten_session_rules(home):
     with home.rpc() as rpc, home.rpc() as agent:
         agent.call("initialize", role="agent")
         before = {"deny": ["Bash(rm:*)"], "ask": ["Bash(touch:*)"], "allow": ["Bash(mkdir:*)"],
@@ -157,12 +157,12 @@ def test_an_agent_only_tightens(home):
         refused("permissions.prefixRules", **dict(before, prefixRules=[dict(before["prefixRules"][0], decision="prompt"), before["prefixRules"][1]]))
         refused("permissions.prefixRules[2]", **dict(before, prefixRules=before["prefixRules"] + [{"pattern": ["cargo"]}]))
         refused("permissions.prefixRules[2]", **dict(before, prefixRules=before["prefixRules"] + [{"pattern": ["cargo"], "decision": "allow"}]))
-        # The same by other ways: neither facts nor modes nor answers are an agent's.
+        # Other ways fail, too: an agent cannot emit the events, set the mode or answer.
         agent.fails("emit_events", sessionId=session, events=[{"type": "policy.changed", "payload": {"layer": "session", "permissions": {}}}])
         agent.fails("emit_events", sessionId=session, events=[{"type": "session.updated", "payload": {"permissions": {}}}])
         agent.fails("set_permission_mode", sessionId=session, mode="default", code=-32003)
         assert rpc.call("get_session", sessionId=session)["permissions"] == before
-        # What tightens is taken: more that stops, what asked is denied, less that is allowed.
+        # Tightening is accepted: more denials, deny instead of ask, fewer allow rules.
         after = {"deny": ["Bash(touch:*)", "Bash(rm:*)", "Bash(mv:*)"], "prefixRules": before["prefixRules"][:1]}
         agent.call("update_session", sessionId=session, permissions=after)
         assert agent.call("get_session", sessionId=session)["permissions"] == after
@@ -181,7 +181,7 @@ def test_an_agent_only_tightens(home):
         valid(home, rpc)
 
 
-def test_who_may_not_answer_may_not_allow():
+def test_only_approvers_can_add_allow_rules():
     with Home(config={"approvers": {"uids": [4242]}}) as home, home.rpc() as rpc:
         error = rpc.fails("create_session", permissions={"allow": ["Bash"]}, code=-32003)
         assert error.data["field"] == "permissions.allow[0]" and "approvers" in error.message, error.message
@@ -191,7 +191,7 @@ def test_who_may_not_answer_may_not_allow():
         assert answers(rpc, home, session, "rm x", "mv a b") == ["deny", "ask"]
 
 
-def test_another_users_session_is_not_there(home):
+def test_session_of_another_user_is_unknown(home):
     if os.geteuid() != 0:
         raise Skip("needs root to become another user")
     with home.rpc() as rpc:
@@ -213,7 +213,7 @@ def test_another_users_session_is_not_there(home):
         assert rpc.call("get_session", sessionId=session)["permissions"] == {"deny": ["Bash(rm:*)"]}
 
 
-def test_they_hold_for_everything_of_the_session_and_after_a_restart():
+def test_session_rules_apply_to_everything_in_it_and_after_a_restart():
     with Home() as home:
         with home.rpc() as rpc:
             made = rpc.call("create_session", permissions=RULES)
@@ -244,7 +244,7 @@ def test_they_hold_for_everything_of_the_session_and_after_a_restart():
             home.restart()
 
 
-def test_rules_that_change_while_an_approval_is_pending(home):
+def test_changed_rules_apply_to_pending_approvals(home):
     with home.rpc() as rpc:
         session = session_of(rpc, ask=["Bash(touch:*)"])
         denied, allowed = (ask(rpc, home, "touch", name, sessionId=session) for name in ("denied", "allowed"))
@@ -263,7 +263,7 @@ def test_rules_that_change_while_an_approval_is_pending(home):
             rpc.reply(update)
 
 
-def test_bad_rules_are_refused_whole(home):
+def test_invalid_rules_are_rejected_as_a_whole(home):
     with home.rpc() as rpc:
         session = session_of(rpc, deny=["Bash(rm:*)"])
         long = "Bash(" + "x" * 900 + "{})"

@@ -9,7 +9,7 @@ from harness import Home, until
 from test_sandboxes import INVALID, closed_event, create, listed
 
 
-def test_the_sandbox_of_a_session():
+def test_commands_of_a_session_share_a_sandbox_with_the_same_access():
     """Commands that name "session" share a sandbox, as far as they ask for the same; a changed policy replaces it, and the reply says so."""
     with Home(start=False) as home:
         policy, elsewhere = os.path.join(home.dir, "host.json"), os.path.join(home.dir, "elsewhere")
@@ -51,7 +51,7 @@ def test_the_sandbox_of_a_session():
             # A session has a limited number of them.
             many = [start("true", sandbox={"hidden": [f"/opt/{i}"]}) for i in range(6)]
             assert ["sandboxId" in p for p in many] == [True] * 3 + [False] * 3 and "too many" in many[-1]["warnings"][0], many
-            # A directory that every sandbox has for itself is no other workspace.
+            # A directory that is private in every sandbox is not another workspace.
             start("true")
             temporary = start("test -e /tmp/0 && test $PWD = /tmp", cwd="/tmp")
             assert temporary["sandboxId"] == first and rpc.wait(temporary["processId"])["exitCode"] == 0, temporary
@@ -75,7 +75,7 @@ def test_the_sandbox_of_a_session():
             until("they end with the session", lambda: not listed(rpc))
 
 
-def test_what_a_command_leaves_in_the_sandbox_of_the_session_stays(home):
+def test_background_processes_outlive_their_command_in_the_sandbox_of_a_session(home):
     """`server &` is there for the next command, although the first has ended, with a time limit, too; it ends with the sandbox or by request."""
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
@@ -107,7 +107,7 @@ def test_what_a_command_leaves_in_the_sandbox_of_the_session_stays(home):
         harness.check_log(rpc.events())
 
 
-def test_what_a_command_left_survives_the_runtime_and_is_no_reason_to_stay_open(home):
+def test_background_processes_survive_the_runtime_and_do_not_prevent_the_idle_end(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         left = rpc.start("sleep 1000 & exit 4", sandboxId="session", sessionId=session, cwd=home.work, yieldMs=20000)
@@ -127,7 +127,7 @@ def test_what_a_command_left_survives_the_runtime_and_is_no_reason_to_stay_open(
         assert rpc.wait(left["processId"])["exitCode"] == 4
 
 
-def test_a_sandbox_ends_when_what_protects_it_is_removed(home):
+def test_sandbox_ends_when_a_protected_path_is_removed_on_the_host(home):
     """Removing a file on the host unmounts what protects it in sandboxes; the next command gets a new sandbox, with the protection."""
     subprocess.run(["git", "init", "-q", home.work], check=True)
     with home.rpc() as rpc:
@@ -151,7 +151,7 @@ def test_a_sandbox_ends_when_what_protects_it_is_removed(home):
             assert f.read() == text
 
 
-def test_an_approved_start_whose_sandbox_ended_says_so(home):
+def test_approved_start_in_an_ended_sandbox_fails_with_advice(home):
     """All sandboxes end when the guard dies; what waited in one for an approval does not run, and says what to do."""
     with open(os.path.join(home.dir, "policy.json"), "w") as f:
         f.write('{"permissions": {"ask": ["Bash(touch:*)"]}}')

@@ -73,8 +73,8 @@ def test_every_client_in_a_project_and_for_a_user():
         assert '"codex-exec-server"' in place.read("elsewhere", "environments.toml")
 
 
-def test_what_it_starts_answers_as_mcp(home):
-    """The very command that was written down is started, and speaks MCP."""
+def test_configured_command_speaks_mcp(home):
+    """Starts the command from the written configuration."""
     with Place() as place:
         place.run("cursor", "--write", BAILIFF_HOME=home.dir)
         entry = json.loads(place.read("home", ".cursor/mcp.json"))["mcpServers"]["bailiff"]
@@ -85,7 +85,7 @@ def test_what_it_starts_answers_as_mcp(home):
         assert json.loads(p.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "bailiff", p
 
 
-def test_what_is_there_stays():
+def test_existing_settings_are_kept():
     with Place() as place:
         before = '// mine\n{\n    "theme": "dark", "ratio": 0.1, "list": [1,  2], // as I like it\n    "mcpServers": {\n        "other": {"url": "http://x"} // keep\n    }\n}\n'
         place.write(before, "home", ".gemini/settings.json")
@@ -108,7 +108,7 @@ def test_what_is_there_stays():
         assert os.path.islink(place.file("home", ".cursor", "mcp.json")) and "bailiff" in place.read("dotfiles", "mcp.json")
 
 
-def test_links_in_a_project_lead_nowhere_else():
+def test_links_that_leave_the_project_are_not_followed():
     with Place() as place:
         place.write("{}", "home", "config.json")
         os.symlink(place.file("home", "config.json"), place.file("project", ".mcp.json"))    # a file of the user's
@@ -142,7 +142,7 @@ def test_a_malformed_file_is_left_alone():
             assert place.read("home", path) == text and place.everything() == there
 
 
-def test_toml_that_is_written_is_toml():
+def test_written_toml_is_valid():
     """Any existing file is either rejected and left unchanged, or the result can be parsed and merged again."""
     tomllib = toml_reader()
     refused = ("default=''\"\"\n", "default = \"a\" \"b\"\n", "default = \"a\n", "default = [\n\"a\"]\n", "default = 5\n", "\"default\" = \"x\"\n", "'default' = 'x'\n",
@@ -183,7 +183,7 @@ def test_a_read_only_file_is_left_alone():
             assert "already" in place.run(client, "--write").stdout, "there is nothing to write"
 
 
-def test_only_bailiff_is_left():
+def test_option_only_disables_the_clients_own_tools():
     """--only: the client's own shell and file tools are taken away, and nothing else of its settings changes."""
     with Place() as place:
         place.write('{\n  "model": "x", // mine\n  "tools": {\n    "exclude": ["mine"  /* keep */ , "glob"] // and this\n  }\n}\n', "home", ".gemini/settings.json")
@@ -221,7 +221,7 @@ def test_claude_code_always_loads_the_tools():
         assert "alwaysLoad" not in place.read("project", ".cursor/mcp.json")
 
 
-def test_wrong_words():
+def test_invalid_arguments_are_rejected():
     with Place() as place:
         assert "unsupported client" in place.run("emacs", status=2).stderr
         for args in (("cursor", "--print", "--write"), ("cursor", "more"), ("cursor", "--user", "--project")):

@@ -1,4 +1,4 @@
-"""The read models of the specification: each answers, after a restart too, and says what it does not know."""
+"""The read models of the specification: each one answers, also after a restart, and marks missing data."""
 
 import signal
 
@@ -28,7 +28,7 @@ def read_all(rpc, ids):
     return found
 
 
-def test_the_environment_of_a_thread_is_that_of_its_work(home):
+def test_environment_of_a_thread_is_that_of_its_latest_command(home):
     """A sandbox of the session has a turn of the system, which is newer but has no environment."""
     with home.rpc() as rpc:
         ids = rpc.call("create_session", title="work")
@@ -39,7 +39,7 @@ def test_the_environment_of_a_thread_is_that_of_its_work(home):
         assert rpc.call("get_execution_environment", threadId=ids["threadId"])["turnId"] == work["turnId"]
 
 
-def test_every_kind_before_and_after_a_restart(home):
+def test_every_snapshot_kind_is_the_same_after_a_restart(home):
     with home.rpc() as rpc:
         ids = rpc.call("create_session", title="all")
         work = rpc.start(["sleep", "1000"], sessionId=ids["sessionId"], threadId=ids["threadId"])
@@ -62,7 +62,7 @@ def test_every_kind_before_and_after_a_restart(home):
             assert after[kind] == found[kind], kind
 
 
-def test_a_thread_says_how_it_stands(home):
+def test_thread_snapshot_shows_its_current_state(home):
     with home.rpc() as rpc:
         write = {"type": "tool_call", "toolName": "write_file", "arguments": {"path": "f", "content": "x"}}
         made = rpc.call("submit_turn", input=[write], options={"cwd": home.work, "sandbox": {"workspace": home.work}})
@@ -100,7 +100,7 @@ def test_a_thread_says_how_it_stands(home):
         home.cli("store", "verify")
 
 
-def test_what_there_is_not(home):
+def test_missing_data_is_not_applicable_or_not_found(home):
     with home.rpc() as rpc:
         empty = rpc.call("create_session")
         environment = rpc.call("get_execution_environment", sessionId=empty["sessionId"])

@@ -1,5 +1,5 @@
-"""What the specification says a validator should check, and its scenarios: each from outside, and again after the runtime was
-killed and after an orderly restart; every event and snapshot by its schema."""
+"""The checks that the specification requires of a validator, and its scenarios: each from outside, and again after the runtime was
+killed and after an orderly restart; every event and snapshot is checked against its schema."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_events_replay_into_the_read_models(home):
 
 # ---- 2: a provider's stream becomes normalised facts ----
 
-def test_provider_streams(home):
+def test_provider_streams_become_normalised_events(home):
     request = {"modelRequestId": "mr_1"}
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=text("say something"))
@@ -104,7 +104,7 @@ def test_provider_streams(home):
 
 # ---- 3: tool calls keep input, result, errors and decisions ----
 
-def test_tool_calls(home):
+def test_tool_calls_keep_input_result_errors_and_decisions(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=text("use tools"), options={"cwd": home.work})
         good = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": "printf %s '" + "x" * 20000 + "'"})
@@ -136,7 +136,7 @@ def test_tool_calls(home):
 
 # ---- 4: actions pause, and only an answer resumes ----
 
-def test_actions_pause(home):
+def test_actions_pause_until_they_are_answered(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=text("ask"))
         action = rpc.call("request_action", turnId=turn["turnId"], actionType="tool_permission", prompt="may I?", decisions=["allow", "deny"])["actionId"]
@@ -165,7 +165,7 @@ def test_actions_pause(home):
 
 # ---- 5: the queue survives, and every change of it is an event ----
 
-def test_queues(home):
+def test_queue_survives_and_its_changes_are_events(home):
     with home.rpc() as rpc:
         first = rpc.call("submit_turn", input=text("first"))
         waiting = [rpc.call("submit_turn", threadId=first["threadId"], input=text(w))["turnId"] for w in ("a", "b", "c")]
@@ -191,7 +191,7 @@ def test_queues(home):
 
 # ---- 6: tasks keep their attempts and edges ----
 
-def test_tasks(home):
+def test_tasks_keep_their_attempts_and_edges(home):
     with home.rpc() as rpc:
         parent = rpc.call("create_task", objective="whole", acceptance=["it works"], retryPolicy={"maxAttempts": 3})
         child = rpc.call("create_task", objective="part", parentTaskId=parent["taskId"])["taskId"]
@@ -220,7 +220,7 @@ def test_tasks(home):
 
 # ---- 7: old sessions come back by snapshots and windows ----
 
-def test_old_sessions(home):
+def test_old_sessions_are_restored_by_snapshots_and_windows(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="old")
         turns = [rpc.run(["true"], sessionId=session["sessionId"])[0] for _ in range(12)]
@@ -280,7 +280,7 @@ POLICY = {"models": [{"provider": "acme", "model": "large", "capabilities": ["vi
                      {"provider": "acme", "model": "small", "capabilities": []}]}
 
 
-def test_choices_are_explained(home):
+def test_model_choices_are_explained(home):
     home.stop()
     with open(os.path.join(home.dir, "policy.json"), "w") as f:
         json.dump(POLICY, f)
@@ -313,7 +313,7 @@ def test_choices_are_explained(home):
 
 # ---- 10: exports come from the same facts ----
 
-def test_exports(home):
+def test_exports_come_from_the_same_events(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "echo proof"}])
         ended(rpc, turn)
@@ -342,7 +342,7 @@ def test_exports(home):
 
 # ---- 11: unknown values are reported as unknown, never guessed ----
 
-def test_what_is_not_known(home):
+def test_unknown_values_are_reported_as_unknown(home):
     with home.rpc() as rpc:
         running = rpc.start(["sleep", "1000"])
         mine = rpc.call("submit_turn", input=text("think"))

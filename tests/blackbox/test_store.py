@@ -32,7 +32,7 @@ def test_verify_and_stats(home):
     assert str(len(log)) in home.cli("store", "stats").text.replace(",", "")
 
 
-def test_rebuild_gives_the_same(home):
+def test_rebuild_gives_the_same_read_models(home):
     fill(home)
     with home.rpc() as rpc:
         before = (rpc.call("list_processes"), rpc.call("list_sessions"))
@@ -41,7 +41,7 @@ def test_rebuild_gives_the_same(home):
         assert rpc.call("verify_store")["ok"] is True
 
 
-def test_compact(home):
+def test_compact_keeps_the_events(home):
     log = fill(home)
     home.cli("store", "compact")
     with home.rpc() as rpc:
@@ -53,7 +53,7 @@ def test_compact(home):
         assert rpc.events()[:len(log)] == log
 
 
-def test_backup_opens(home):
+def test_backup_can_be_opened(home):
     log = fill(home)
     base = tempfile.mkdtemp(prefix="bl-")
     copy = os.path.join(base, "copy")
@@ -74,7 +74,7 @@ def test_backup_opens(home):
         shutil.rmtree(base, ignore_errors=True)
 
 
-def test_prune(home):
+def test_prune_removes_old_events_and_outputs(home):
     log = fill(home)
     with home.rpc() as rpc:
         first_process = [e["processId"] for e in log if e["type"] == "process.started"][0]
@@ -103,8 +103,8 @@ def test_prunes_at_the_same_time_record_a_removal_once(home):
         assert [r["outputs"] for r in results] == [len(expired), 0, 0], results
 
 
-def test_what_starts_after_a_prune_is_complete(home):
-    """What looks for the events of one process must not stumble over those that are no longer kept."""
+def test_process_started_after_a_prune_is_complete(home):
+    """A search for the events of one process must not fail on pruned ones."""
     fill(home)
     with home.rpc() as rpc:
         rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
@@ -150,8 +150,8 @@ def flip(path, needle=None):
     return bool(places)
 
 
-def test_acknowledged_survives_the_runtime(home):
-    """Killed at once, while it is in the journal only: it is there, once, and later events follow it."""
+def test_acknowledged_events_survive_the_death_of_the_runtime(home):
+    """Killed while the event is only in the journal: it exists once, and later events follow it."""
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
     for n in range(8):
@@ -169,8 +169,8 @@ def test_acknowledged_survives_the_runtime(home):
         assert said == [f"{n}-{k}" for n in range(8) for k in range(1 + n % 3)], said
 
 
-def test_without_a_journal(home):
-    """Where it cannot be made facts are as safe, only later, and that is said."""
+def test_events_are_durable_without_a_journal(home):
+    """If the journal cannot be created, events are as durable but slower, and that is reported."""
     path = os.path.join(home.dir, "store", "journal")
     with home.rpc() as rpc:
         assert rpc.call("get_store_stats")["journalBytes"] == os.path.getsize(path)
@@ -194,7 +194,7 @@ def test_without_a_journal(home):
         assert rpc.call("get_store_stats")["lastSequence"] >= last and rpc.call("verify_store")["ok"] is True
 
 
-def test_a_changed_event_is_noticed(home):
+def test_corrupted_event_is_detected(home):
     with home.rpc() as rpc:
         title = "Qx7Kz9Wv3Jp5" # events are compressed, but what occurs nowhere else stays as it is
         session = rpc.call("create_session", title=title)["sessionId"]
@@ -218,7 +218,7 @@ def test_a_changed_event_is_noticed(home):
     assert home.cli("store", "verify", status=None).status != 0
 
 
-def test_a_changed_output_is_noticed(home):
+def test_corrupted_output_is_detected(home):
     with home.rpc() as rpc:
         started, end = rpc.run([TALKER, "spew", "1", "3000000"])
     home.stop()
@@ -250,7 +250,7 @@ def test_the_same_log_after_every_kind_of_restart(home):
         harness.check_log(rpc.events())
 
 
-def test_quota():
+def test_full_store_rejects_new_work_and_serves_reads():
     with Home({"storeQuotaBytes": 8 << 20}) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         body = {"type": "run.status", "payload": {"phase": "x", "title": secrets.token_hex(15000)}}
@@ -269,7 +269,7 @@ def test_quota():
         rpc.call("emit_events", sessionId=session, events=[body])
 
 
-def test_a_full_store_holds_output_back_and_loses_none():
+def test_full_store_delays_output_and_loses_none():
     with Home({"storeQuotaBytes": 8 << 20}) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         body = {"type": "run.status", "payload": {"phase": "x", "title": secrets.token_hex(15000)}}
@@ -286,7 +286,7 @@ def test_a_full_store_holds_output_back_and_loses_none():
         open(go, "w").close()
         stalled = until("it is told that output stalls", lambda: [e for e in rpc.events(after=None) if e["type"] == "runtime.error"])
         assert stalled[0]["payload"]["code"] == "output_stalled" and process in stalled[0]["payload"]["detail"], stalled
-        assert stalled[0]["processId"] == process, "those who follow it are told"
+        assert stalled[0]["processId"] == process, "followers are notified"
         assert rpc.call("get_process", processId=process)["status"] == "running", "it waits"
         refused = home.cli("run", "--", "true", status=125).err.decode()
         assert "the store is full" in refused and "bailiff store prune" in refused and "storeQuotaBytes" in refused, refused
@@ -298,7 +298,7 @@ def test_a_full_store_holds_output_back_and_loses_none():
         assert f"stdout of {process} cannot be written" in told and "free disk space or raise the quota" in told, told
 
 
-def test_a_process_outlives_the_record_of_its_start(home):
+def test_live_process_survives_the_prune_of_its_start_event(home):
     with home.rpc() as rpc:
         live = rpc.start(["sh", "-c", "read x; echo got $x; exit 7"], stdin="pipe")
         for _ in range(3):
@@ -366,7 +366,7 @@ def test_retention_bounds_the_store(home):
         assert rpc.run(["true"])[1]["exitCode"] == 0
 
 
-def refuses(home):
+def failed_start(home):
     """The message of a daemon that does not start."""
     said = len(home.log())
     guard = home.spawn()
@@ -376,8 +376,8 @@ def refuses(home):
     return "".join(home.log()[said:])
 
 
-def test_a_lost_database_is_no_new_store():
-    """Missing, empty or blank: where a journal or outputs are, there was one, and nothing is begun in its place."""
+def test_missing_database_is_an_error_not_a_new_store():
+    """Missing, empty or blank: if there is a journal or outputs, there was a database, and no new one is created."""
     with Home({"inlineBytes": 256}) as home:
         with home.rpc() as rpc:
             process = rpc.run(["sh", "-c", "seq 1000"])[0]["processId"]
@@ -392,16 +392,16 @@ def test_a_lost_database_is_no_new_store():
                     f.write(bytes(size))
                 shutil.copystat(aside, data)
                 os.chown(data, os.stat(aside).st_uid, os.stat(aside).st_gid)
-            said = refuses(home)
+            said = failed_start(home)
             assert "data.mdb" in said and "store restore" in said and home.dir in said and "move" in said, said
             assert os.path.exists(data) == (size is not None) and os.path.exists(journal)
             if size is not None:
                 os.unlink(data)
         os.rename(journal, aside + ".journal")
-        assert "data.mdb" in refuses(home)      # the outputs alone say so
+        assert "data.mdb" in failed_start(home)      # the outputs alone say so
         os.rename(aside + ".journal", journal)
         os.rename(spool, aside + ".spool")
-        assert "data.mdb" in refuses(home)      # and so does the journal
+        assert "data.mdb" in failed_start(home)      # and so does the journal
         if os.path.isdir(spool):
             os.rmdir(spool)
         os.rename(aside + ".spool", spool)

@@ -19,7 +19,7 @@ def kinds(rpc, session, word="subagent."):
     return [e["type"] for e in rpc.events(sessionId=session) if e["type"].startswith(word)]
 
 
-def test_a_command_is_a_child(home):
+def test_subagent_can_be_a_command(home):
     with home.rpc() as rpc:
         p = parent(rpc)
         child = spawn(rpc, p, nickname="ann", command=["cat"], isolation={"profile": "isolated"}, input="one\n", modelPolicy={"only": "small"})
@@ -51,11 +51,11 @@ def test_the_end_of_input_reaches_a_child_that_has_not_begun(home):
             child = spawn(rpc, p, command=["cat"], input="one\n")["subagentId"]
             rpc.call("send_subagent_input", subagentId=child, input="two\n", eof=True)
             done = rpc.call("wait_subagents", subagentIds=[child], timeoutMs=60000)
-            assert not done["timedOut"], "cat was told the end"
+            assert not done["timedOut"], "cat received the end of input"
             assert rpc.call("read_output", outputRef=done["subagents"][0]["outputRef"])["data"] == "one\ntwo\n"
 
 
-def test_failure_and_resume(home):
+def test_failed_subagent_can_be_resumed(home):
     with home.rpc() as rpc:
         p = parent(rpc)
         child = spawn(rpc, p, commandLine="read x; exit $x", input="3\n")["subagentId"]
@@ -86,7 +86,7 @@ def test_close_ends_the_whole_tree(home):
         rpc.fails("close_subagent", {"subagentId": child["subagentId"]}, code=-32015)
 
 
-def test_a_client_runs_it_and_reports(home):
+def test_client_can_run_a_subagent_and_report(home):
     with home.rpc() as rpc:
         p = parent(rpc)
         child = spawn(rpc, p)["subagentId"]
@@ -103,7 +103,7 @@ def test_a_client_runs_it_and_reports(home):
         rpc.call("close_subagent", subagentId=supervised)
 
 
-def test_restarts(home):
+def test_subagents_after_restarts(home):
     with home.rpc() as rpc:
         p = parent(rpc)
         child = spawn(rpc, p, command=["sh", "-c", "read x; echo got $x"])["subagentId"]
@@ -139,7 +139,7 @@ def test_a_cancelled_task_ends_its_subagents_first(home):
         assert order == ["task.cancel_requested", "subagent.closed", "task.cancelled"], order
 
 
-def test_mistakes(home):
+def test_invalid_subagent_requests_are_rejected(home):
     with home.rpc() as rpc:
         p = parent(rpc)
         rpc.fails("spawn_subagent", {"threadId": "thr_none", "role": "x"}, code=-32004)

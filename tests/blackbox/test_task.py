@@ -139,7 +139,7 @@ def test_ids_are_idempotent_and_private(home):
             assert e.code == -32015, e
 
 
-def test_commands_are_run(home):
+def test_task_runs_its_command(home):
     with home.rpc() as rpc:
         id = make(rpc, commandLine="echo hello; sleep 0.1", autoComplete=True, retryPolicy={"maxAttempts": 2})
         started = rpc.call("start_task", taskId=id)
@@ -185,7 +185,7 @@ def test_commands_are_run(home):
         check_all(home, rpc)
 
 
-def test_retries(home):
+def test_failed_attempts_are_retried(home):
     with home.rpc() as rpc:
         id = make(rpc, commandLine="exit 1", retryPolicy={"maxAttempts": 3, "backoffMs": 20, "backoffFactor": 2})
         rpc.call("start_task", taskId=id)
@@ -211,7 +211,7 @@ def test_retries(home):
         check_all(home, rpc)
 
 
-def test_time_limits(home):
+def test_attempts_have_time_limits(home):
     with home.rpc() as rpc:
         wall = make(rpc, commandLine="sleep 100", timeoutMs=100)
         idle = make(rpc, commandLine="sleep 100", idleMs=100)
@@ -231,7 +231,7 @@ def test_time_limits(home):
         check_all(home, rpc)
 
 
-def test_edges_and_scheduling(home):
+def test_edges_control_scheduling(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="s")["sessionId"]
         a, b, c = (make(rpc, n, sessionId=session, commandLine="true", autoComplete=True) for n in "abc")
@@ -269,7 +269,7 @@ def test_edges_and_scheduling(home):
         check_all(home, rpc)
 
 
-def test_families(home):
+def test_parent_tasks_wait_for_their_children(home):
     with home.rpc() as rpc:
         parent = make(rpc, "parent")
         rpc.call("start_task", taskId=parent)
@@ -291,7 +291,7 @@ def test_families(home):
         check_all(home, rpc)
 
 
-def test_cancellation_is_intent_then_proof(home):
+def test_cancellation_is_requested_and_then_proved(home):
     with home.rpc() as rpc:
         parent = make(rpc, "parent")
         rpc.call("start_task", taskId=parent)
@@ -373,7 +373,7 @@ def test_resume_after_a_completed_attempt_runs_nothing_again(home):
         check_all(home, rpc)
 
 
-def test_parallel_limit():
+def test_parallel_limit_applies_to_tasks():
     with harness.Home(config={"maxTasks": 2}) as home, home.rpc() as rpc:
         ids = [make(rpc, commandLine="while ! test -e go; do sleep 0.02; done", cwd=home.work, autoComplete=True) for _ in range(5)]
         got = [rpc.call("start_task", taskId=i)["status"] for i in ids]
@@ -390,15 +390,15 @@ def test_parallel_limit():
             check_all(home, again)
 
 
-def test_a_start_that_was_cut_short_is_made_again(home):
-    """Killed while starts are on their way, the runtime begins those anew whose facts were not in yet; what came of the first try harms nothing."""
+def test_start_interrupted_by_a_crash_is_repeated(home):
+    """If the runtime is killed during starts, the next one repeats those without durable events; remains of the first attempt do no harm."""
     ids = []
     for i in range(25):
         with home.rpc() as rpc:
             ids += [make(rpc, commandLine="true", cwd=home.work, autoComplete=True, cow=n == 2) for n in range(3)]
             for id in ids[-3:]:
                 rpc.send("start_task", taskId=id)
-            time.sleep(i / 5000)    # to meet other moments, not to wait for anything
+            time.sleep(i / 5000)    # varies the moment of the kill; not a wait for a condition
             crash(home)
     with home.rpc() as rpc:
         ended = {i: reaches(rpc, i, "accepted", *ENDED) for i in ids}
@@ -438,7 +438,7 @@ def test_a_restart_loses_nothing(home):
         check_all(home, rpc)
 
 
-def test_an_orderly_stop(home):
+def test_orderly_stop_ends_or_retries_attempts(home):
     with home.rpc() as rpc:
         plain = make(rpc, commandLine="sleep 1000")
         again = make(rpc, commandLine="test -e again && exit 0; echo up; sleep 1000", cwd=home.work, retryPolicy={"maxAttempts": 2}, autoComplete=True)
@@ -455,7 +455,7 @@ def test_an_orderly_stop(home):
         check_all(home, rpc)
 
 
-def test_a_worker_that_is_gone(home):
+def test_task_of_a_silent_worker_is_lost(home):
     with home.rpc() as rpc:
         id = make(rpc, heartbeatMs=200)
         stays = make(rpc)
@@ -475,7 +475,7 @@ def test_a_worker_that_is_gone(home):
         check_all(home, rpc)
 
 
-def test_questions_make_it_wait(home):
+def test_task_waits_for_its_actions(home):
     with home.rpc() as rpc:
         id = make(rpc)
         rpc.call("start_task", taskId=id)
@@ -498,7 +498,7 @@ def test_questions_make_it_wait(home):
         check_all(home, rpc)
 
 
-def test_what_is_not_allowed_blocks(home):
+def test_denied_command_blocks_the_task(home):
     with home.rpc() as rpc:
         rpc.call("initialize", role="agent")
         id = make(rpc, commandLine="true", sandbox={"writeRoots": ["/etc"]})
@@ -512,7 +512,7 @@ def test_what_is_not_allowed_blocks(home):
         check_all(home, rpc)
 
 
-def test_the_command_line(home):
+def test_task_verbs_of_the_command_line(home):
     first = home.cli("task", "create", "the first", "--title", "one", "--accept", "it is good").text.strip()
     assert first.startswith("task_")
     second = home.cli("task", "create", "the second", "--after", first, "--auto-complete", "--attempts", "2", "--start", "--", "sh", "-c", "echo hi").text.strip()
