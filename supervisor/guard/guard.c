@@ -398,6 +398,7 @@ static void sweep_strays(struct guard *g)
 
 static void reap_unknown(struct guard *g)
 {
+	receive_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* what is queued is not unknown */
 	for (;;) {
 		siginfo_t info = { 0 };
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
@@ -472,6 +473,15 @@ enum {
 	POLL_STORE = POLL_PIDFD + GUARD_ROLES
 };
 
+/*
+ * The spawner deposits pidfds, which are needed when the runtime or an init's death says so, or by a timer. So its
+ * messages are read together with the runtime's, and wake the guard only if there are timers.
+ */
+static bool wakes_by_messages(const struct guard *g, int role)
+{
+	return role != GUARD_SPAWNER || !g->child[role].ready || g->store.nlimited;
+}
+
 static size_t fill_polls(struct guard *g)
 {
 	struct pollfd *p = g->polls;
@@ -479,7 +489,8 @@ static size_t fill_polls(struct guard *g)
 	p[POLL_WATCH] = (struct pollfd){ .fd = g->watch_fd, .events = POLLIN };
 	p[POLL_AUDIT] = (struct pollfd){ .fd = g->audit_recipient, .events = POLLIN };
 	for (int i = 0; i < GUARD_ROLES; i++) {
-		p[POLL_LINK + i] = (struct pollfd){ .fd = g->child[i].link, .events = POLLIN };
+		p[POLL_LINK + i] = (struct pollfd){ .fd = g->child[i].link,
+						    .events = wakes_by_messages(g, i) ? POLLIN : 0 };
 		p[POLL_PIDFD + i] = (struct pollfd){ .fd = g->child[i].pidfd, .events = POLLIN };
 	}
 	return POLL_STORE + fd_store_fill_polls(&g->store, p + POLL_STORE);
@@ -490,7 +501,8 @@ static void handle_events(struct guard *g)
 {
 	fd_store_handle_polls(&g->store, g->polls + POLL_STORE);
 	for (int i = 0; i < GUARD_ROLES; i++) {
-		if (g->polls[POLL_LINK + i].revents)
+		if (g->polls[POLL_LINK + i].revents ||
+		    (!wakes_by_messages(g, i) && g->polls[POLL_LINK + GUARD_RUNTIME].revents))
 			receive_messages(g, &g->child[i], MESSAGES_A_TURN);
 	}
 	for (int i = 0; i < GUARD_ROLES; i++) {
