@@ -229,7 +229,7 @@ static void check_row(const struct row *r)
 	if (d.answer == POLICY_DENY)
 		ck_assert(d.nrules == 1 && strcmp(d.rules[0]->text, rule) == 0 && d.rules[0]->line == 1);
 	policy_rules_done(&s);
-	/* A session's rule matches what a file's does. */
+	/* A session's rule matches as a file's does. */
 	text.data[text.len - 1] = '\0';
 	ck_assert_int_eq(give(&session, text.data + strlen("{\"permissions\":"), &e), 0);
 	for (int with = 0; with < 2; with++) {
@@ -244,14 +244,14 @@ static void check_row(const struct row *r)
 	policy_rules_done(&session);
 }
 
-START_TEST(rules_match_as_the_convention_says)
+START_TEST(rules_match_by_the_documented_convention)
 {
 	for (size_t i = 0; i < countof(matching); i++)
 		check_row(&matching[i]);
 }
 END_TEST
 
-START_TEST(words_that_are_not_known_may_be_what_a_rule_is_about)
+START_TEST(unknown_words_may_match_a_rule)
 {
 	static const struct {
 		const char *rules, *line;
@@ -297,7 +297,7 @@ START_TEST(words_that_are_not_known_may_be_what_a_rule_is_about)
 }
 END_TEST
 
-START_TEST(deny_over_ask_over_allow_whatever_the_order)
+START_TEST(deny_wins_over_ask_and_ask_over_allow_in_any_order)
 {
 	static const char *const texts[] = {
 		"{\"permissions\":{\"allow\":[\"Bash(git push origin main)\"],\"ask\":[\"Bash(git "
@@ -499,7 +499,7 @@ START_TEST(prefix_rules_decide_as_published)
 }
 END_TEST
 
-START_TEST(modes_answer_where_no_rule_does)
+START_TEST(modes_decide_where_no_rule_matches)
 {
 	static const struct {
 		enum permission_mode mode;
@@ -537,7 +537,7 @@ START_TEST(modes_answer_where_no_rule_does)
 }
 END_TEST
 
-START_TEST(bypass_is_the_hosts_to_permit_and_rules_hold_in_it)
+START_TEST(only_the_host_permits_bypass_and_rules_apply_in_it)
 {
 	struct policy_rules s = RULES_INIT;
 	struct policy_decision d;
@@ -561,7 +561,7 @@ START_TEST(bypass_is_the_hosts_to_permit_and_rules_hold_in_it)
 }
 END_TEST
 
-START_TEST(redirections_are_allowed_by_rules_about_files)
+START_TEST(redirections_need_rules_about_files)
 {
 	static const struct {
 		enum permission_mode mode;
@@ -606,7 +606,7 @@ START_TEST(redirections_are_allowed_by_rules_about_files)
 }
 END_TEST
 
-START_TEST(a_plan_changes_nothing_whatever_is_allowed)
+START_TEST(plan_mode_denies_changes_whatever_rules_allow)
 {
 	struct policy_rules s = RULES_INIT;
 	struct policy_decision d;
@@ -626,7 +626,7 @@ START_TEST(a_plan_changes_nothing_whatever_is_allowed)
 }
 END_TEST
 
-START_TEST(tools_have_rules_by_name_and_path)
+START_TEST(tools_match_rules_by_name_and_path)
 {
 	static const struct {
 		const char *rules, *tool, *path;
@@ -684,7 +684,7 @@ START_TEST(tools_have_rules_by_name_and_path)
 }
 END_TEST
 
-/* To the reader of JSON the text ends there: what follows would not be in effect. */
+/* The JSON parser would stop there, and the rest would not be in effect. */
 START_TEST(a_file_with_a_nul_byte_is_an_error)
 {
 	static const char text[] = "{}\n\0{\"permissions\":{\"deny\":[\"Bash(rm *)\"]}}";
@@ -698,9 +698,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("rules", rules_match_as_the_convention_says, words_that_are_not_known_may_be_what_a_rule_is_about,
-		     deny_over_ask_over_allow_whatever_the_order, prefix_rules_decide_as_published,
-		     modes_answer_where_no_rule_does, bypass_is_the_hosts_to_permit_and_rules_hold_in_it,
-		     redirections_are_allowed_by_rules_about_files, a_plan_changes_nothing_whatever_is_allowed,
-		     tools_have_rules_by_name_and_path, a_file_with_a_nul_byte_is_an_error);
+	return SUITE("rules", rules_match_by_the_documented_convention, unknown_words_may_match_a_rule,
+		     deny_wins_over_ask_and_ask_over_allow_in_any_order, prefix_rules_decide_as_published,
+		     modes_decide_where_no_rule_matches, only_the_host_permits_bypass_and_rules_apply_in_it,
+		     redirections_need_rules_about_files, plan_mode_denies_changes_whatever_rules_allow,
+		     tools_match_rules_by_name_and_path, a_file_with_a_nul_byte_is_an_error);
 }

@@ -32,7 +32,7 @@ static struct jval answer(const struct fake_reply *r, const char *path)
 	return jval_path(jval_of(r->json.data, r->json.len), path);
 }
 
-static bool event_says(const char *type, const char *path, const char *value)
+static bool event_has(const char *type, const char *path, const char *value)
 {
 	mem_auto char *json = fake_event(&w, type);
 
@@ -68,9 +68,9 @@ START_TEST(a_start_is_recorded_before_its_gate_opens)
 	ck_assert_uint_eq(reply.count, 1);
 	ck_assert_int_eq(reply.code, 0);
 	ck_assert(jval_is_str(answer(&reply, "status"), "running"));
-	ck_assert(event_says("sandbox.applied", "payload.layers.namespaces", "enforced"));
-	ck_assert(event_says("sandbox.applied", "payload.layers.mounts", "unavailable"));
-	ck_assert(event_says("sandbox.applied", "payload.layers.seccomp", "unavailable"));
+	ck_assert(event_has("sandbox.applied", "payload.layers.namespaces", "enforced"));
+	ck_assert(event_has("sandbox.applied", "payload.layers.mounts", "unavailable"));
+	ck_assert(event_has("sandbox.applied", "payload.layers.seccomp", "unavailable"));
 }
 END_TEST
 
@@ -112,7 +112,7 @@ START_TEST(the_second_start_commits_while_its_sandbox_is_built)
 }
 END_TEST
 
-START_TEST(a_sandbox_that_is_less_than_was_recorded_does_not_run)
+START_TEST(a_sandbox_with_fewer_layers_than_recorded_does_not_run)
 {
 	struct start_request r = fake_request(&w, "true");
 	const struct port_started s = { .pid = 4243, .attempt = 1 };
@@ -130,8 +130,8 @@ START_TEST(a_sandbox_that_is_less_than_was_recorded_does_not_run)
 	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
 	fake_settle(&w);
 	ck_assert_int_eq(second.code, ERR_SANDBOX);
-	ck_assert(event_says("process.failed", "payload.category", "sandbox"));
-	/* The next start does not expect the layer: it waits for its sandbox and records what that has. */
+	ck_assert(event_has("process.failed", "payload.category", "sandbox"));
+	/* The next start does not expect the layer: it waits for its sandbox and records its layers. */
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
 	p = fake_last(&w);
 	engine_on_started(w.engine, p->id, &s);
@@ -163,14 +163,14 @@ START_TEST(exit_zero_completes_process_and_turn)
 }
 END_TEST
 
-START_TEST(another_exit_code_fails_the_turn_only)
+START_TEST(a_nonzero_exit_code_fails_only_the_turn)
 {
 	struct start_request r = fake_request(&w, "exit 3");
 
 	fake_exit(&w, fake_run(&w, &r, &reply), EXITED(3), 0);
 	ck_assert_int_eq(event_number("process.completed", "payload.exitCode"), 3);
-	ck_assert(event_says("turn.failed", "payload.category", "exit"));
-	ck_assert(event_says("thread.updated", "payload.status", "failed"));
+	ck_assert(event_has("turn.failed", "payload.category", "exit"));
+	ck_assert(event_has("thread.updated", "payload.status", "failed"));
 }
 END_TEST
 
@@ -191,7 +191,7 @@ START_TEST(a_command_that_cannot_be_executed_fails_with_its_stage)
 	fake_settle(&w);
 	ck_assert_int_eq(reply.code, ERR_SANDBOX);
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&reply.json), "\"errnoName\":\"ENOENT\""));
-	ck_assert(event_says("process.failed", "payload.category", "spawn"));
+	ck_assert(event_has("process.failed", "payload.category", "spawn"));
 	ck_assert_int_eq(event_number("process.failed", "payload.errno"), 2);
 	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
 }
@@ -213,11 +213,11 @@ START_TEST(an_init_that_dies_between_commit_and_ready_is_a_failed_start)
 	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
 	fake_settle(&w);
 	ck_assert_int_eq(second.code, ERR_SANDBOX);
-	ck_assert(event_says("process.failed", "payload.stage", "ids"));
+	ck_assert(event_has("process.failed", "payload.stage", "ids"));
 }
 END_TEST
 
-START_TEST(a_launch_that_fails_is_a_fact_too)
+START_TEST(a_failed_launch_is_recorded)
 {
 	struct start_request r = fake_request(&w, "x");
 
@@ -232,7 +232,7 @@ START_TEST(a_launch_that_fails_is_a_fact_too)
 }
 END_TEST
 
-START_TEST(a_wall_limit_asks_first_and_kills_then)
+START_TEST(a_wall_limit_terminates_first_and_then_kills)
 {
 	struct start_request r = fake_request(&w, "sleep 100");
 	r.limits.wall_ms = 1000;
@@ -247,16 +247,16 @@ START_TEST(a_wall_limit_asks_first_and_kills_then)
 	ck_assert(p->kill_tree);
 	ck_assert(!p->killed);
 	fake_advance(&w, 2001);
-	ck_assert(p->killed); /* an init that does not obey */
+	ck_assert(p->killed); /* the init did not react */
 	fake_exit(&w, p, SIGKILL, STATUS_CAUSE_KILLED);
-	ck_assert(event_says("process.failed", "payload.category", "timeout"));
-	ck_assert(event_says("process.failed", "payload.limit", "wall"));
-	ck_assert(event_says("process.failed", "status", "timed_out"));
-	ck_assert(event_says("turn.failed", "status", "timed_out"));
+	ck_assert(event_has("process.failed", "payload.category", "timeout"));
+	ck_assert(event_has("process.failed", "payload.limit", "wall"));
+	ck_assert(event_has("process.failed", "status", "timed_out"));
+	ck_assert(event_has("turn.failed", "status", "timed_out"));
 }
 END_TEST
 
-START_TEST(output_keeps_an_idle_limit_away)
+START_TEST(output_resets_the_idle_limit)
 {
 	struct start_request r = fake_request(&w, "x");
 	r.limits.idle_ms = 1000;
@@ -269,21 +269,21 @@ START_TEST(output_keeps_an_idle_limit_away)
 	fake_advance(&w, 200);
 	ck_assert_uint_ne(p->signals, 0);
 	fake_exit(&w, p, SIGTERM, 0);
-	ck_assert(event_says("process.failed", "payload.limit", "idle"));
+	ck_assert(event_has("process.failed", "payload.limit", "idle"));
 }
 END_TEST
 
-START_TEST(the_cpu_limit_is_the_inits_word)
+START_TEST(the_init_reports_the_cpu_limit)
 {
 	struct start_request r = fake_request(&w, "x");
 	r.limits.cpu_ms = 1000;
 
 	fake_exit(&w, fake_run(&w, &r, &reply), SIGKILL, STATUS_CAUSE_CPU);
-	ck_assert(event_says("process.failed", "payload.limit", "cpu"));
+	ck_assert(event_has("process.failed", "payload.limit", "cpu"));
 }
 END_TEST
 
-START_TEST(terminate_answers_when_it_is_recorded)
+START_TEST(terminate_replies_when_the_end_is_recorded)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -295,13 +295,13 @@ START_TEST(terminate_answers_when_it_is_recorded)
 	ck_assert_uint_eq(second.count, 1);
 	ck_assert(jval_is_str(answer(&second, "status"), "terminated"));
 	ck_assert(jval_bool(answer(&second, "treeEmpty"), false));
-	ck_assert(event_says("process.terminated", "payload.reason", "enough"));
-	ck_assert(event_says("process.terminated", "payload.cause", "user"));
+	ck_assert(event_has("process.terminated", "payload.reason", "enough"));
+	ck_assert(event_has("process.terminated", "payload.cause", "user"));
 	ck_assert_int_eq(event_number("process.terminated", "payload.requestedBy.uid"), 1000);
 }
 END_TEST
 
-START_TEST(a_signal_that_a_client_sent_is_no_completion)
+START_TEST(an_end_by_a_clients_signal_is_not_a_completion)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -309,23 +309,23 @@ START_TEST(a_signal_that_a_client_sent_is_no_completion)
 	engine_signal_process(w.engine, p->id, SIGINT, &fake_caller, fake_reply_fn, &second);
 	fake_settle(&w);
 	ck_assert_uint_eq(second.count, 1);
-	ck_assert(event_says("process.input", "payload.signal", "INT"));
+	ck_assert(event_has("process.input", "payload.signal", "INT"));
 	fake_exit(&w, p, SIGINT, 0);
 	ck_assert_uint_eq(fake_count(&w, "process.terminated"), 1);
 	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
 }
 END_TEST
 
-START_TEST(a_signal_nobody_sent_is_a_completion)
+START_TEST(an_end_by_another_signal_is_a_completion)
 {
 	struct start_request r = fake_request(&w, "x");
 
 	fake_exit(&w, fake_run(&w, &r, &reply), SIGSEGV, 0);
-	ck_assert(event_says("process.completed", "payload.signal", "SEGV"));
+	ck_assert(event_has("process.completed", "payload.signal", "SEGV"));
 }
 END_TEST
 
-START_TEST(other_users_cannot_see_or_steer_it)
+START_TEST(other_users_cannot_see_or_control_a_process)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -351,11 +351,11 @@ START_TEST(a_process_bound_to_its_client_ends_with_it)
 	engine_client_disconnected(w.engine, fake_caller.connection);
 	ck_assert_uint_ne(p->signals, 0);
 	fake_exit(&w, p, SIGTERM, 0);
-	ck_assert(event_says("process.terminated", "payload.reason", "client_gone"));
+	ck_assert(event_has("process.terminated", "payload.reason", "client_gone"));
 }
 END_TEST
 
-START_TEST(a_wait_can_time_out_and_the_process_goes_on)
+START_TEST(a_wait_can_time_out_while_the_process_continues)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -370,14 +370,14 @@ END_TEST
 
 /* ---- output ---- */
 
-START_TEST(small_output_is_cited_whole_and_its_file_goes)
+START_TEST(small_output_is_stored_in_events_and_its_file_is_removed)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
 
 	fake_print(&w, p, STREAM_STDOUT, "hello\n", 6);
 	fake_advance(&w, 60);
-	ck_assert(event_says("process.output", "payload.preview", "hello\n"));
+	ck_assert(event_has("process.output", "payload.preview", "hello\n"));
 	fake_exit(&w, p, EXITED(0), 0);
 	ck_assert_uint_eq(fake_count(&w, "output.spilled"), 0);
 	ck_assert_uint_eq(p->unspilled, 3);
@@ -413,7 +413,7 @@ START_TEST(large_output_is_spilled_once_and_reads_back)
 }
 END_TEST
 
-START_TEST(past_its_limit_head_and_tail_are_kept_and_the_rest_is_counted)
+START_TEST(output_beyond_the_limit_keeps_head_and_tail_and_is_counted)
 {
 	struct start_request r = fake_request(&w, "x");
 	r.limits.output_bytes = 64 * 1024;
@@ -443,7 +443,7 @@ START_TEST(past_its_limit_head_and_tail_are_kept_and_the_rest_is_counted)
 }
 END_TEST
 
-START_TEST(a_stream_that_stays_open_does_not_hold_the_end_for_ever)
+START_TEST(a_stream_that_stays_open_delays_the_end_only_for_a_while)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -461,7 +461,7 @@ END_TEST
 
 /* ---- input ---- */
 
-START_TEST(input_is_answered_when_the_pipe_took_all_of_it)
+START_TEST(a_write_replies_when_the_pipe_has_accepted_all_input)
 {
 	struct start_request r = fake_request(&w, "cat");
 	r.stdin_pipe = true;
@@ -486,7 +486,7 @@ START_TEST(input_is_answered_when_the_pipe_took_all_of_it)
 }
 END_TEST
 
-START_TEST(an_idempotent_write_leaves_its_intent_before_it_writes)
+START_TEST(an_idempotent_write_stores_its_intent_before_it_writes)
 {
 	struct start_request r = fake_request(&w, "cat");
 	struct caller c = fake_caller;
@@ -517,7 +517,7 @@ END_TEST
 
 /* ---- recovery ---- */
 
-START_TEST(after_a_crash_what_the_guard_holds_lives_on)
+START_TEST(a_process_that_the_guard_holds_survives_a_crash)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -545,7 +545,7 @@ START_TEST(after_a_crash_what_the_guard_holds_lives_on)
 }
 END_TEST
 
-START_TEST(what_the_guard_does_not_hold_is_lost_and_keeps_its_output)
+START_TEST(a_process_that_the_guard_does_not_hold_is_lost_and_keeps_its_output)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -553,10 +553,10 @@ START_TEST(what_the_guard_does_not_hold_is_lost_and_keeps_its_output)
 	fake_print(&w, p, STREAM_STDOUT, "last words", 10);
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
-	ck_assert(event_says("process.failed", "status", "lost"));
-	ck_assert(event_says("process.failed", "payload.category", "transport"));
-	ck_assert(event_says("turn.failed", "status", "lost"));
-	ck_assert(event_says("thread.updated", "payload.status", "unknown"));
+	ck_assert(event_has("process.failed", "status", "lost"));
+	ck_assert(event_has("process.failed", "payload.category", "transport"));
+	ck_assert(event_has("turn.failed", "status", "lost"));
+	ck_assert(event_has("thread.updated", "payload.status", "unknown"));
 	ck_assert_int_eq(event_number("process.failed", "payload.outputs.stdout.bytes"), 10);
 	ck_assert_uint_eq(fake_count(&w, "process.failed"), 1);
 	ck_assert(fake_verified(&w));
@@ -583,7 +583,7 @@ START_TEST(a_start_that_was_not_committed_is_abandoned)
 }
 END_TEST
 
-START_TEST(only_the_attempt_that_was_committed_is_adopted)
+START_TEST(only_the_committed_attempt_is_adopted)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -599,7 +599,7 @@ START_TEST(only_the_attempt_that_was_committed_is_adopted)
 }
 END_TEST
 
-START_TEST(a_client_that_does_not_come_back_after_a_restart_is_gone)
+START_TEST(a_client_that_does_not_reconnect_after_a_restart_counts_as_disconnected)
 {
 	struct start_request r = fake_request(&w, "x");
 	r.end_with_client = true;
@@ -622,7 +622,7 @@ END_TEST
 
 static void on_stopped(void *ctx) { *(bool *)ctx = true; }
 
-START_TEST(stopping_ends_everything_and_refuses_the_rest)
+START_TEST(stopping_ends_processes_and_rejects_requests)
 {
 	struct start_request r = fake_request(&w, "x");
 	struct fake_process *p = fake_run(&w, &r, &reply);
@@ -634,11 +634,11 @@ START_TEST(stopping_ends_everything_and_refuses_the_rest)
 	ck_assert_int_eq(second.code, ERR_UNAVAILABLE);
 	fake_exit(&w, p, SIGTERM, 0);
 	ck_assert(stopped);
-	ck_assert(event_says("process.terminated", "payload.reason", "shutdown"));
+	ck_assert(event_has("process.terminated", "payload.reason", "shutdown"));
 }
 END_TEST
 
-START_TEST(a_profile_that_is_not_there_is_refused)
+START_TEST(an_unknown_profile_is_rejected)
 {
 	struct start_request r = fake_request(&w, "x");
 
@@ -650,7 +650,7 @@ START_TEST(a_profile_that_is_not_there_is_refused)
 }
 END_TEST
 
-START_TEST(a_given_turn_stays_the_clients)
+START_TEST(a_process_in_a_given_turn_does_not_end_it)
 {
 	struct session_request s = { .title = "work" };
 	struct start_request r = fake_request(&w, "x");
@@ -681,7 +681,7 @@ START_TEST(a_given_turn_stays_the_clients)
 }
 END_TEST
 
-START_TEST(a_reload_without_an_answer_fails_and_names_nobody_later)
+START_TEST(a_reload_that_times_out_fails_and_is_not_named_in_a_later_change)
 {
 	engine_reload_policy(w.engine, &fake_caller, fake_reply_fn, &reply);
 	fake_advance(&w, 9000);
@@ -697,8 +697,8 @@ START_TEST(a_reload_without_an_answer_fails_and_names_nobody_later)
 }
 END_TEST
 
-/* With the policy that has changed, in the name of the client that asked. */
-static void second_reload_is_answered(void)
+/* The policy has changed, and the event names the client that requested the reload. */
+static void check_second_reload(void)
 {
 	engine_policy_is(w.engine, "host", "changed", "one rule");
 	engine_policy_loaded(w.engine, w.reload_token, NULL);
@@ -709,7 +709,7 @@ static void second_reload_is_answered(void)
 	ck_assert_int_eq(jval_path(jval_of(json, strlen(json)), "payload.by").type, JT_OBJECT);
 }
 
-START_TEST(a_reload_without_an_answer_leaves_the_next_one_its_name)
+START_TEST(a_reload_that_times_out_does_not_affect_the_next_one)
 {
 	engine_reload_policy(w.engine, &fake_caller, fake_reply_fn, &reply);
 	fake_advance(&w, 5000);
@@ -717,12 +717,12 @@ START_TEST(a_reload_without_an_answer_leaves_the_next_one_its_name)
 	fake_advance(&w, 6000);
 	ck_assert_int_eq(reply.code, ERR_UNAVAILABLE);
 	ck_assert_uint_eq(second.count, 0);
-	second_reload_is_answered();
+	check_second_reload();
 }
 END_TEST
 
-/* Files that were opened before the request may lack what the client wrote. */
-START_TEST(a_load_that_was_on_its_way_does_not_answer_a_reload)
+/* Files that were opened before the request may lack the client's changes. */
+START_TEST(a_load_that_began_before_a_reload_does_not_answer_it)
 {
 	engine_reload_policy(w.engine, &fake_caller, fake_reply_fn, &reply);
 	engine_policy_loaded(w.engine, w.reload_token - 1, NULL);
@@ -734,7 +734,7 @@ START_TEST(a_load_that_was_on_its_way_does_not_answer_a_reload)
 	ck_assert_uint_eq(reply.count, 1);
 	ck_assert_int_eq(reply.code, 0);
 	ck_assert_uint_eq(second.count, 0);
-	second_reload_is_answered();
+	check_second_reload();
 }
 END_TEST
 
@@ -746,38 +746,38 @@ int main(void)
 		a_start_is_recorded_before_its_gate_opens,
 		an_end_without_a_report_of_exec_answers_the_start,
 		the_second_start_commits_while_its_sandbox_is_built,
-		a_sandbox_that_is_less_than_was_recorded_does_not_run,
+		a_sandbox_with_fewer_layers_than_recorded_does_not_run,
 		exit_zero_completes_process_and_turn,
-		another_exit_code_fails_the_turn_only,
+		a_nonzero_exit_code_fails_only_the_turn,
 		a_command_that_cannot_be_executed_fails_with_its_stage,
 		an_init_that_dies_between_commit_and_ready_is_a_failed_start,
-		a_launch_that_fails_is_a_fact_too,
-		a_wall_limit_asks_first_and_kills_then,
-		output_keeps_an_idle_limit_away,
-		the_cpu_limit_is_the_inits_word,
-		terminate_answers_when_it_is_recorded,
-		a_signal_that_a_client_sent_is_no_completion,
-		a_signal_nobody_sent_is_a_completion,
-		other_users_cannot_see_or_steer_it,
+		a_failed_launch_is_recorded,
+		a_wall_limit_terminates_first_and_then_kills,
+		output_resets_the_idle_limit,
+		the_init_reports_the_cpu_limit,
+		terminate_replies_when_the_end_is_recorded,
+		an_end_by_a_clients_signal_is_not_a_completion,
+		an_end_by_another_signal_is_a_completion,
+		other_users_cannot_see_or_control_a_process,
 		a_process_bound_to_its_client_ends_with_it,
-		a_wait_can_time_out_and_the_process_goes_on,
-		small_output_is_cited_whole_and_its_file_goes,
+		a_wait_can_time_out_while_the_process_continues,
+		small_output_is_stored_in_events_and_its_file_is_removed,
 		large_output_is_spilled_once_and_reads_back,
-		past_its_limit_head_and_tail_are_kept_and_the_rest_is_counted,
-		a_stream_that_stays_open_does_not_hold_the_end_for_ever,
-		input_is_answered_when_the_pipe_took_all_of_it,
-		an_idempotent_write_leaves_its_intent_before_it_writes,
-		after_a_crash_what_the_guard_holds_lives_on,
-		what_the_guard_does_not_hold_is_lost_and_keeps_its_output,
+		output_beyond_the_limit_keeps_head_and_tail_and_is_counted,
+		a_stream_that_stays_open_delays_the_end_only_for_a_while,
+		a_write_replies_when_the_pipe_has_accepted_all_input,
+		an_idempotent_write_stores_its_intent_before_it_writes,
+		a_process_that_the_guard_holds_survives_a_crash,
+		a_process_that_the_guard_does_not_hold_is_lost_and_keeps_its_output,
 		a_start_that_was_not_committed_is_abandoned,
-		only_the_attempt_that_was_committed_is_adopted,
-		a_client_that_does_not_come_back_after_a_restart_is_gone,
-		stopping_ends_everything_and_refuses_the_rest,
-		a_profile_that_is_not_there_is_refused,
-		a_given_turn_stays_the_clients,
-		a_reload_without_an_answer_fails_and_names_nobody_later,
-		a_reload_without_an_answer_leaves_the_next_one_its_name,
-		a_load_that_was_on_its_way_does_not_answer_a_reload,
+		only_the_committed_attempt_is_adopted,
+		a_client_that_does_not_reconnect_after_a_restart_counts_as_disconnected,
+		stopping_ends_processes_and_rejects_requests,
+		an_unknown_profile_is_rejected,
+		a_process_in_a_given_turn_does_not_end_it,
+		a_reload_that_times_out_fails_and_is_not_named_in_a_later_change,
+		a_reload_that_times_out_does_not_affect_the_next_one,
+		a_load_that_began_before_a_reload_does_not_answer_it,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);

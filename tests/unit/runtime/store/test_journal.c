@@ -1,6 +1,6 @@
 /*
- * Groups that only the journal has: readers see them as if they were in the database, and a crash at any moment, also
- * one that leaves a write half done, loses none that was acknowledged and invents none.
+ * Groups that only the journal has: readers see them as if they were in the database, and a crash at any moment, even
+ * within a write, loses no acknowledged group and adds none.
  */
 
 #include "runtime/base/hash.h"
@@ -34,7 +34,7 @@ static bool list_two(void *ctx, const char *id, size_t id_len, const char *json,
 	struct buf *out = ctx;
 
 	buf_printf(out, "%.*s ", (int)id_len, id);
-	return out->data[out->len - 2] != '3'; /* until one that ends so */
+	return out->data[out->len - 2] != '3'; /* stops at an id that ends with 3 */
 }
 
 static bool list_event(void *ctx, const struct event_view *ev)
@@ -68,8 +68,8 @@ static void read_models(struct rig *r, struct buf *out)
 	}
 }
 
-/* Everything that can be asked, as text. */
-static char *look(struct rig *r)
+/* The results of all queries, as text. */
+static char *read_everything(struct rig *r)
 {
 	static const char *const refs[] = { "out_in", "out_gone", "out_1", "out_none" };
 	struct buf out = BUF_INIT;
@@ -128,7 +128,7 @@ static void submit(struct rig *r, struct store_batch *b)
 	ck_assert_uint_eq(r->failed, 0);
 }
 
-/* Of everything something, some of it replaced or removed again. */
+/* Writes some of everything, and replaces or removes some of it. */
 static void write_all(struct rig *r, struct spool_file *f, unsigned round)
 {
 	static const uint8_t hash[32];
@@ -159,12 +159,12 @@ static void write_all(struct rig *r, struct spool_file *f, unsigned round)
 		store_batch_meta(b, "m", text, strlen(text));
 		submit(r, b);
 	}
-	b = store_batch_new(r->s); /* no events at all */
+	b = store_batch_new(r->s); /* without events */
 	store_batch_expire_output(b, "out_gone");
 	submit(r, b);
 }
 
-START_TEST(what_is_acknowledged_is_read)
+START_TEST(acknowledged_groups_are_read)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
 	struct rig r;
@@ -174,31 +174,31 @@ START_TEST(what_is_acknowledged_is_read)
 	r.o.real_us = fake_us;
 	tick = 0;
 	rig_open(&r);
-	for (unsigned round = 0; round < 3; round++) { /* on an empty database, and on what was settled before */
+	for (unsigned round = 0; round < 3; round++) { /* on an empty database, and on a settled one */
 		uint64_t settles = stats(&r).settles;
 
 		write_all(&r, &f, round);
 		ck_assert_uint_eq(stats(&r).settles, settles);
 		ck_assert_uint_ge(stats(&r).journal_groups, 16);
-		mem_auto char *before = look(&r);
+		mem_auto char *before = read_everything(&r);
 		rig_verify_ok(&r);
 		ck_assert_uint_eq(stats(&r).settles, settles + 1);
 		ck_assert_uint_eq(stats(&r).journal_groups, 0);
-		mem_auto char *after = look(&r);
+		mem_auto char *after = read_everything(&r);
 		ck_assert_str_eq(before, after);
 	}
-	mem_auto char *last = look(&r);
+	mem_auto char *last = read_everything(&r);
 	rig_close(&r);
 	rig_open(&r);
-	mem_auto char *reopened = look(&r);
+	mem_auto char *reopened = read_everything(&r);
 	ck_assert_str_eq(last, reopened);
 	spool_done(&f);
 	rig_done(&r);
 }
 END_TEST
 
-/* What one reader has put together stays what it was when all of it is settled, and more comes. */
-static void a_snapshot_stays_in(struct rig *r)
+/* The snapshot of a reader does not change when all groups are settled and more are written. */
+static void a_snapshot_does_not_change_when_groups_are_settled_in(struct rig *r)
 {
 	buf_auto struct buf a = BUF_INIT, b = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -217,9 +217,9 @@ static void a_snapshot_stays_in(struct rig *r)
 	ck_assert_int_eq(store_model_get(r->s, 1, "sess_a", &b, &e), 0);
 	ck_assert_str_eq(buf_cstr(&b), "{\"count\":10}");
 }
-RIG_TEST(a_snapshot_stays)
+RIG_TEST(a_snapshot_does_not_change_when_groups_are_settled)
 
-static void it_settles_automatically_in(struct rig *r)
+static void groups_are_settled_automatically_in(struct rig *r)
 {
 	rig_open(r);
 	ck_assert_uint_eq(rig_append(r, 3, "sess_a", "proc_1"), 3);
@@ -228,7 +228,7 @@ static void it_settles_automatically_in(struct rig *r)
 		usleep(10000);
 	}
 	ck_assert_uint_ge(stats(r).settles, 1);
-	/* and when much comes without a pause */
+	/* and during continuous writes */
 	rig_close(r);
 	r->o.settle_ms = NEVER;
 	rig_open(r);
@@ -242,7 +242,7 @@ static void it_settles_automatically_in(struct rig *r)
 	ck_assert_uint_eq(stats(r).journal_groups, 0);
 	rig_verify_ok(r);
 }
-RIG_TEST(it_settles_automatically)
+RIG_TEST(groups_are_settled_automatically)
 
 /* ---- crashes ---- */
 
@@ -285,8 +285,8 @@ static void save(const char *path, const char *p, size_t n)
 
 #define GROUPS 12
 
-/* A store at the moment of its power cut: the database as it was settled, the journal with GROUPS groups, and the
- * file's earlier life. */
+/* A store at the moment of a power cut: the settled database, the journal with GROUPS groups, and the journal's earlier
+ * bytes. */
 struct wreck {
 	struct rig r, copy;
 	char *stale, *file; /* the journal's bytes before and at the end */
@@ -322,7 +322,7 @@ static void wreck_init(struct wreck *w)
 	w->r.o.journal_bytes = w->copy.o.journal_bytes = 256 * 1024;
 	journal = path_of(&w->r, "journal");
 	rig_open(&w->r);
-	for (unsigned i = 0; i < 20; i++) /* so that older records lie where the new ones will end */
+	for (unsigned i = 0; i < 20; i++) /* so that older records follow the new ones */
 		grow(&w->r, i);
 	rig_verify_ok(&w->r);
 	w->stale = load(journal, &w->size);
@@ -340,7 +340,7 @@ static void wreck_init(struct wreck *w)
 		ck_assert(i == 0 || !journal_next(&c, w->file, n));
 		w->ends[i] = c.at;
 		w->last[i] = store_last_sequence(w->r.s);
-		w->looks[i] = look(&w->r);
+		w->looks[i] = read_everything(&w->r);
 	}
 	ck_assert_uint_eq(stats(&w->r).journal_groups, GROUPS);
 	ck_assert_int_eq(mkdir(w->copy.store_dir, 0700), 0);
@@ -357,7 +357,7 @@ static void wreck_done(struct wreck *w)
 	rig_done(&w->copy);
 }
 
-/* Opens a copy with this journal; it must be as it was after `groups` of them. */
+/* Opens a copy with this journal; it must equal the store after `groups` groups. */
 static void expect(struct wreck *w, const char *journal, unsigned groups, bool again)
 {
 	mem_auto char *from = path_of(&w->r, "data.mdb"), *to = path_of(&w->copy, "data.mdb"),
@@ -370,7 +370,7 @@ static void expect(struct wreck *w, const char *journal, unsigned groups, bool a
 		rig_open(&w->copy);
 		ck_assert_uint_eq(store_last_sequence(w->copy.s), w->last[groups]);
 		free(text);
-		text = look(&w->copy);
+		text = read_everything(&w->copy);
 		ck_assert_str_eq(text, w->looks[groups]);
 		if (again)
 			rig_verify_ok(&w->copy);
@@ -378,7 +378,7 @@ static void expect(struct wreck *w, const char *journal, unsigned groups, bool a
 	}
 }
 
-/* Where the groups of this store's journal end, and whether nothing but zeroes stands in the block there. */
+/* Sets the end of the groups in this store's journal; returns whether the block there contains only zeroes. */
 static bool zeroes_behind(struct rig *r, size_t *ret_end)
 {
 	mem_auto char *path = path_of(r, "journal"), *file = NULL;
@@ -395,19 +395,18 @@ static bool zeroes_behind(struct rig *r, size_t *ret_end)
 	return c.at < n;
 }
 
-/* When a group is expected the way to the disk is gone once, where no group stands: nothing that was acknowledged is
- * touched. */
-static void what_is_expected_in(struct rig *r)
+/* Preparing for a group writes once after the last group; no acknowledged group is changed. */
+static void preparing_for_a_group_keeps_the_journal_in(struct rig *r)
 {
 	bool seen = false;
 	unsigned n = 0;
 
 	r->o.settle_ms = NEVER;
 	rig_open(r);
-	store_prepare(r->s); /* in an empty one */
+	store_prepare(r->s); /* an empty journal */
 	for (unsigned round = 0; !seen; round++) {
-		ck_assert_uint_lt(round, 100); /* a disk that is slow just then is left alone, but not always */
-		n += rig_append(r, 60, "sess_a", "proc_1"); /* so that older records lie behind the new ones */
+		ck_assert_uint_lt(round, 100); /* while the disk is slow nothing is prepared, but not every time */
+		n += rig_append(r, 60, "sess_a", "proc_1"); /* so that older records follow the new ones */
 		rig_verify_ok(r);
 		n += rig_append(r, 3, "sess_a", "proc_1");
 		size_t end, now;
@@ -435,18 +434,18 @@ static void what_is_expected_in(struct rig *r)
 	store_prepare(r->s);
 }
 
-/* Nothing is made ready where a sync takes long. */
-START_TEST(what_is_expected)
+/* Nothing is prepared where a sync takes long. */
+START_TEST(preparing_for_a_group_keeps_the_journal)
 {
 	struct rig r;
 
 	rig_init_quick(&r);
-	what_is_expected_in(&r);
+	preparing_for_a_group_keeps_the_journal_in(&r);
 	rig_done(&r);
 }
 END_TEST
 
-/* Behind it is padding. */
+/* Padding follows. */
 static size_t payload_end(const struct wreck *w, unsigned group)
 {
 	struct journal_head h;
@@ -455,8 +454,8 @@ static size_t payload_end(const struct wreck *w, unsigned group)
 	return w->ends[group] + sizeof(h) + h.length;
 }
 
-/* Everything up to a byte has reached the disk, the rest is what it was before. */
-START_TEST(a_cut_anywhere_leaves_a_prefix)
+/* Everything up to a byte has reached the disk; the rest is unchanged. */
+START_TEST(a_power_cut_anywhere_leaves_a_prefix)
 {
 	mem_auto char *image = NULL;
 	struct wreck w;
@@ -485,8 +484,8 @@ START_TEST(a_cut_anywhere_leaves_a_prefix)
 }
 END_TEST
 
-/* Of the last write any sectors may be there and others not: it was not acknowledged, and what was before it is. */
-START_TEST(a_torn_write_is_no_data)
+/* Any sectors of the last write may be missing: it was not acknowledged, and all groups before it are kept. */
+START_TEST(a_torn_write_is_ignored)
 {
 	struct wreck w;
 	unsigned torn = 0;
@@ -506,7 +505,7 @@ START_TEST(a_torn_write_is_no_data)
 
 				if (there)
 					memcpy(image + s, w.file + s, 512);
-				/* padding does not count, and a sector may be what it was before */
+				/* padding is ignored, and a sector may be equal to its earlier contents */
 				all &= there || s >= payload || memcmp(image + s, w.file + s, 512) == 0;
 			}
 			expect(&w, image, all ? g + 1 : g, false);
@@ -518,7 +517,7 @@ START_TEST(a_torn_write_is_no_data)
 }
 END_TEST
 
-START_TEST(a_flipped_bit_ends_it)
+START_TEST(a_flipped_bit_ends_the_journal)
 {
 	struct wreck w;
 
@@ -537,8 +536,8 @@ START_TEST(a_flipped_bit_ends_it)
 }
 END_TEST
 
-/* The database is newer than the journal, as new, or older: nothing twice, nothing left out in silence. */
-START_TEST(the_database_and_its_journal)
+/* Whether the database is newer than the journal, equal or older: no group is applied twice or silently omitted. */
+START_TEST(groups_are_applied_once_to_a_newer_or_older_database)
 {
 	mem_auto char *data = NULL, *old = NULL, *to = NULL, *journal = NULL;
 	struct err e = ERR_INIT;
@@ -554,7 +553,7 @@ START_TEST(the_database_and_its_journal)
 	copy_file(data, old);
 	rig_verify_ok(&w.r); /* settled: a crash before the journal is written to again */
 	expect(&w, w.file, GROUPS, true);
-	grow(&w.r, 2); /* the journal continues after what the older database lacks */
+	grow(&w.r, 2); /* the journal continues after groups that the older database lacks */
 	free(w.file);
 	mem_auto char *live = path_of(&w.r, "journal");
 	w.file = load(live, &w.size);
@@ -563,7 +562,7 @@ START_TEST(the_database_and_its_journal)
 	ck_assert_int_lt(store_open(&w.copy.o, &s, &e), 0);
 	ck_assert_int_eq(e.code, ERR_CORRUPT);
 	ck_assert_ptr_nonnull(strstr(e.message, "journal"));
-	ck_assert_int_eq(unlink(journal), 0); /* which is what the message says */
+	ck_assert_int_eq(unlink(journal), 0); /* as the message advises */
 	rig_open(&w.copy);
 	ck_assert_uint_eq(store_last_sequence(w.copy.s), w.last[0]);
 	rig_verify_ok(&w.copy);
@@ -572,7 +571,7 @@ START_TEST(the_database_and_its_journal)
 }
 END_TEST
 
-static void of_another_store_in(struct rig *r)
+static void the_journal_of_another_store_is_not_used_in(struct rig *r)
 {
 	mem_auto char *mine = path_of(r, "journal"), *kept = path_of(r, "kept"), *data = path_of(r, "data.mdb");
 
@@ -581,7 +580,7 @@ static void of_another_store_in(struct rig *r)
 	ck_assert_uint_eq(rig_append(r, 5, "sess_a", "proc_1"), 5);
 	copy_file(mine, kept);
 	rig_close(r);
-	ck_assert_int_eq(unlink(data), 0); /* a new store in the same place */
+	ck_assert_int_eq(unlink(data), 0); /* a new store in the same directory */
 	ck_assert_int_eq(unlink(mine), 0);
 	rig_open(r);
 	ck_assert(store_is_new(r->s));
@@ -592,10 +591,10 @@ static void of_another_store_in(struct rig *r)
 	ck_assert_uint_eq(rig_append(r, 2, "sess_a", "proc_1"), 2);
 	rig_verify_ok(r);
 }
-RIG_TEST(of_another_store)
+RIG_TEST(the_journal_of_another_store_is_not_used)
 
-/* A read-only store also sees the journal's groups, and changes nothing. */
-START_TEST(for_reading_only)
+/* The journal is not settled. */
+START_TEST(a_read_only_store_sees_the_journal_and_changes_nothing)
 {
 	mem_auto char *from = NULL, *to = NULL, *file = NULL, *text = NULL;
 	char *a, *b;
@@ -612,7 +611,7 @@ START_TEST(for_reading_only)
 	save(lock, "", 0);
 	w.copy.o.read_only = true;
 	rig_open(&w.copy);
-	text = look(&w.copy);
+	text = read_everything(&w.copy);
 	ck_assert_str_eq(text, w.looks[GROUPS]);
 	rig_verify_ok(&w.copy);
 	rig_close(&w.copy);
@@ -630,8 +629,8 @@ START_TEST(for_reading_only)
 }
 END_TEST
 
-/* Verify detects what the database lacks. */
-START_TEST(a_missing_journal_is_seen)
+/* Verification finds the groups that the database lacks. */
+START_TEST(a_missing_journal_is_detected)
 {
 	mem_auto char *from = NULL, *to = NULL, *file = NULL, *lock = NULL;
 	struct rig_verdict v;
@@ -656,8 +655,8 @@ START_TEST(a_missing_journal_is_seen)
 }
 END_TEST
 
-/* A journal that cannot be created: slower, equally safe, and reported. */
-static void without_one_in(struct rig *r)
+/* If the journal cannot be created, the store is slower and equally safe, and reports it. */
+static void a_store_works_without_a_journal_in(struct rig *r)
 {
 	mem_auto char *path = path_of(r, "journal");
 
@@ -677,10 +676,10 @@ static void without_one_in(struct rig *r)
 	ck_assert_str_eq(stats(r).note, "");
 	rig_verify_ok(r);
 }
-RIG_TEST(without_one)
+RIG_TEST(a_store_works_without_a_journal)
 
-/* Upkeep, and a copy of the store, have what was acknowledged before. */
-static void upkeep_has_it_all_in(struct rig *r)
+/* Upkeep and backups include all acknowledged groups. */
+static void upkeep_and_backups_include_the_journal_in(struct rig *r)
 {
 	mem_auto char *dir = mem_printf("%s/copy", r->dir);
 	struct rig_job j = { 0 };
@@ -714,12 +713,14 @@ static void upkeep_has_it_all_in(struct rig *r)
 	rig_verify_ok(r);
 	ck_assert_uint_eq(rig_events(r, 35, 0, -1, NULL).count, 35);
 }
-RIG_TEST(upkeep_has_it_all)
+RIG_TEST(upkeep_and_backups_include_the_journal)
 
 int main(void)
 {
-	return SUITE("journal", what_is_acknowledged_is_read, a_snapshot_stays, it_settles_automatically,
-		     a_cut_anywhere_leaves_a_prefix, a_torn_write_is_no_data, a_flipped_bit_ends_it,
-		     the_database_and_its_journal, of_another_store, for_reading_only, a_missing_journal_is_seen,
-		     without_one, upkeep_has_it_all, what_is_expected);
+	return SUITE("journal", acknowledged_groups_are_read, a_snapshot_does_not_change_when_groups_are_settled,
+		     groups_are_settled_automatically, a_power_cut_anywhere_leaves_a_prefix, a_torn_write_is_ignored,
+		     a_flipped_bit_ends_the_journal, groups_are_applied_once_to_a_newer_or_older_database,
+		     the_journal_of_another_store_is_not_used, a_read_only_store_sees_the_journal_and_changes_nothing,
+		     a_missing_journal_is_detected, a_store_works_without_a_journal,
+		     upkeep_and_backups_include_the_journal, preparing_for_a_group_keeps_the_journal);
 }

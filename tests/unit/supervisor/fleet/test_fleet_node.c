@@ -1,4 +1,4 @@
-/* The logic of a node with a bus that has one task and one message, and a daemon that does as it is told. */
+/* The logic of a node with a bus that has one task and one message, and a scripted daemon. */
 
 #include "supervisor/fleet/fleet_node.h"
 
@@ -20,13 +20,13 @@ static struct fleet_node_config config = { .node = "n1", .instance = "rt_1", .ar
 static struct {
 	struct buf text;
 	uint64_t revision;
-	bool queued, down, raced; /* the message can be fetched; updates fail; another is faster */
-	const char *other;        /* entry of n1: its instance; NULL = what the node has put */
+	bool queued, down, raced; /* the message can be fetched; updates fail; another node is faster */
+	const char *other;        /* instance in the entry of n1; NULL: as the node wrote it */
 	struct buf entry;
 	bool near_is_free, record_down, refuses;
 	struct buf record;
 	uint64_t record_revision;
-	unsigned unrecorded; /* which of the next records fails; 0 = none */
+	unsigned unrecorded; /* which of the next records fails; 0: none */
 	unsigned many;       /* other documents, each of which takes a millisecond to read */
 	char calls[256];     /* in their order */
 } bus;
@@ -36,7 +36,7 @@ static struct {
 	uint64_t token, until;
 	const char *status;
 	char reason[64]; /* of cancel */
-	bool lapsed;     /* its lease was over while a list was read */
+	bool lapsed;     /* its lease expired while a list was read */
 } local;
 
 static struct fleet_node node;
@@ -258,7 +258,7 @@ static struct fleet_daemon fake_daemon = { &daemon_ops };
 
 /* ---- the rig ---- */
 
-/* A document with these members of the spec, and with others of a claim if state is "running". */
+/* Writes a document with these additional members of the spec, and with a claim if the state is "running". */
 static void put_task(const char *more, enum fleet_state state, const char *owner, const char *instance)
 {
 	mem_auto char *spec = mem_printf("{\"v\":1,\"id\":\"t1\",\"command\":[\"true\"],\"submittedAt\":%llu%s}",
@@ -377,7 +377,7 @@ START_TEST(of_two_claims_one_wins)
 }
 END_TEST
 
-START_TEST(without_an_answer_nothing_starts)
+START_TEST(without_a_reply_to_the_claim_nothing_starts)
 {
 	put_task("", FLEET_QUEUED, "", "");
 	bus.down = true;
@@ -387,7 +387,7 @@ START_TEST(without_an_answer_nothing_starts)
 }
 END_TEST
 
-START_TEST(another_claim_is_lost_after_its_whole_lease)
+START_TEST(a_claim_of_another_node_is_lost_after_its_whole_lease)
 {
 	put_task("", FLEET_RUNNING, "n2", "rt_2");
 	run_until(1000 + LEASE);
@@ -409,14 +409,14 @@ START_TEST(a_renewed_claim_is_not_lost)
 }
 END_TEST
 
-/* A claim of this name by another daemon may still run there: it gets its lease, too. */
-START_TEST(a_claim_of_the_same_name_may_be_another_daemons)
+/* A claim with this name by another daemon may still run there, so its lease is waited for, too. */
+START_TEST(a_claim_with_the_same_name_by_another_daemon_keeps_its_lease)
 {
 	put_task("", FLEET_RUNNING, "n1", "rt_2");
 	run_until(20000);
 	ck_assert_str_eq(state_of_task(), "running");
 	ck_assert(!local.known);
-	put_task("", FLEET_RUNNING, "n1", "rt_1"); /* its own, which the daemon does not know: never started */
+	put_task("", FLEET_RUNNING, "n1", "rt_1"); /* its own claim, which the daemon does not know: never started */
 	fleet_node_done(&node);
 	fleet_node_init(&node, &port, &fake_daemon, &config);
 	run_until(21000);
@@ -424,7 +424,7 @@ START_TEST(a_claim_of_the_same_name_may_be_another_daemons)
 }
 END_TEST
 
-START_TEST(what_was_taken_away_is_ended_and_not_written)
+START_TEST(a_task_that_another_node_took_is_ended_and_not_written)
 {
 	put_task("", FLEET_QUEUED, "", "");
 	run_until(2000);
@@ -451,7 +451,7 @@ START_TEST(a_change_by_a_client_does_not_end_a_claim)
 }
 END_TEST
 
-START_TEST(without_renewal_it_ends_within_the_lease)
+START_TEST(a_task_without_renewal_ends_within_the_lease)
 {
 	put_task("", FLEET_QUEUED, "", "");
 	run_until(2000);
@@ -465,7 +465,7 @@ START_TEST(without_renewal_it_ends_within_the_lease)
 }
 END_TEST
 
-START_TEST(a_name_has_one_daemon)
+START_TEST(only_one_daemon_can_use_a_name)
 {
 	put_task("", FLEET_QUEUED, "", "");
 	bus.other = "rt_2";
@@ -475,18 +475,18 @@ START_TEST(a_name_has_one_daemon)
 	run_until(7000);
 	ck_assert(node.named && !node.refused && local.started);
 	fleet_node_done(&node);
-	fleet_node_init(&node, &port, &fake_daemon, &config); /* the entry of an earlier process is its own */
+	fleet_node_init(&node, &port, &fake_daemon, &config); /* the entry of its earlier process */
 	run_until(now + 400);
 	ck_assert(node.named);
 }
 END_TEST
 
-START_TEST(what_cannot_be_done_yet_is_waited_for)
+START_TEST(a_wakeup_is_kept_until_tasks_can_be_fetched)
 {
 	drains = true;
 	node.woken = true;
 	ck_assert_uint_gt(fleet_node_tick(&node, now, now), now);
-	ck_assert(node.woken); /* it is fetched afterwards */
+	ck_assert(node.woken); /* tasks are fetched afterwards */
 	drains = false;
 	(void)fleet_node_tick(&node, now, now);
 	ck_assert(!node.woken);
@@ -498,7 +498,7 @@ START_TEST(what_cannot_be_done_yet_is_waited_for)
 }
 END_TEST
 
-START_TEST(a_nearer_node_comes_first)
+START_TEST(a_nearer_node_is_preferred)
 {
 	put_task(",\"near\":[\"n2\"]", FLEET_QUEUED, "", "");
 	bus.near_is_free = true;
@@ -507,7 +507,7 @@ START_TEST(a_nearer_node_comes_first)
 	bus.queued = true;
 	run_until(3000);
 	ck_assert_str_eq(bus.calls, "put_back put_back");
-	bus.queued = true; /* still there: the nearer one does not want it */
+	bus.queued = true; /* still queued: the nearer node did not take it */
 	run_until(5000);
 	bus.queued = true;
 	run_until(6000);
@@ -515,7 +515,7 @@ START_TEST(a_nearer_node_comes_first)
 }
 END_TEST
 
-START_TEST(a_nearer_node_without_room_does_not_count)
+START_TEST(a_nearer_node_without_capacity_is_ignored)
 {
 	put_task(",\"near\":[\"n2\"]", FLEET_QUEUED, "", "");
 	run_until(1500);
@@ -531,7 +531,7 @@ static void end_local(const char *how)
 	run_until(now + 1000);
 }
 
-/* As a client that can write documents may do: queued again, as if nothing had happened. */
+/* Queues the task again, as a client with write access to documents could. */
 static void queue_again(const char *more, uint64_t attempt)
 {
 	struct fleet_task t;
@@ -546,7 +546,7 @@ static void queue_again(const char *more, uint64_t attempt)
 	memset(&local, 0, sizeof(local));
 }
 
-START_TEST(what_has_completed_does_not_start_again)
+START_TEST(a_completed_task_does_not_start_again)
 {
 	static const char more[] = ",\"retries\":2,\"retryLost\":2";
 
@@ -564,7 +564,7 @@ START_TEST(what_has_completed_does_not_start_again)
 }
 END_TEST
 
-START_TEST(an_attempt_starts_once)
+START_TEST(each_attempt_starts_once)
 {
 	static const char more[] = ",\"retries\":1";
 
@@ -586,8 +586,8 @@ START_TEST(an_attempt_starts_once)
 }
 END_TEST
 
-/* Another node may still run it, although the document says otherwise. */
-START_TEST(an_attempt_waits_for_the_lease_of_the_one_before)
+/* Another node may still run it, whatever the document contains. */
+START_TEST(an_attempt_waits_for_the_lease_of_the_previous_one)
 {
 	static const char more[] = ",\"retryLost\":1";
 
@@ -602,8 +602,8 @@ START_TEST(an_attempt_waits_for_the_lease_of_the_one_before)
 }
 END_TEST
 
-/* The record that was taken over is still that of the earlier attempt. */
-START_TEST(what_was_taken_over_and_not_started_is_not_forgotten)
+/* The record is still that of the earlier attempt. */
+START_TEST(a_takeover_that_did_not_start_keeps_the_earlier_record)
 {
 	static const char more[] = ",\"retryLost\":1";
 
@@ -620,7 +620,7 @@ START_TEST(what_was_taken_over_and_not_started_is_not_forgotten)
 }
 END_TEST
 
-/* A document that says so is not enough: a client may have written it. */
+/* The document alone is not enough: a client may have written it. */
 START_TEST(a_running_attempt_needs_its_record)
 {
 	put_task(",\"retryLost\":1", FLEET_QUEUED, "", "");
@@ -635,7 +635,7 @@ START_TEST(a_running_attempt_needs_its_record)
 }
 END_TEST
 
-START_TEST(a_retry_is_for_one_attempt)
+START_TEST(a_retry_request_starts_only_the_attempt_that_it_names)
 {
 	struct fleet_task t;
 	struct err e = ERR_INIT;
@@ -678,7 +678,7 @@ START_TEST(a_large_document_is_not_claimed)
 }
 END_TEST
 
-START_TEST(a_lost_attempt_is_not_repeated_unless_that_is_signed)
+START_TEST(a_lost_attempt_is_not_repeated_without_signed_permission)
 {
 	buf_str(&bus.record, "{\"v\":1,\"state\":\"running\",\"attempt\":1,\"claim\":\"other\"}");
 	bus.record_revision = 1;
@@ -689,7 +689,7 @@ START_TEST(a_lost_attempt_is_not_repeated_unless_that_is_signed)
 }
 END_TEST
 
-START_TEST(a_record_that_cannot_be_understood_permits_nothing)
+START_TEST(an_invalid_record_permits_no_start)
 {
 	buf_str(&bus.record, "{\"v\":1,\"state\":\"begun\"}");
 	bus.record_revision = 1;
@@ -712,7 +712,7 @@ START_TEST(without_the_record_nothing_starts)
 }
 END_TEST
 
-START_TEST(what_was_not_started_may_be_started_later)
+START_TEST(an_attempt_that_did_not_start_can_start_later)
 {
 	put_task("", FLEET_QUEUED, "", "");
 	bus.refuses = true;
@@ -727,7 +727,7 @@ START_TEST(what_was_not_started_may_be_started_later)
 }
 END_TEST
 
-START_TEST(a_task_from_the_future_is_left_alone)
+START_TEST(a_task_submitted_in_the_future_is_put_back)
 {
 	submitted_at = now + 2 * 86400000u;
 	put_task("", FLEET_QUEUED, "", "");
@@ -743,18 +743,21 @@ int main(void)
 	const struct suite_case all = {
 		"all", setup, teardown, 60,
 		SUITE_TESTS(
-			a_claim_is_durable_before_the_start, of_two_claims_one_wins, without_an_answer_nothing_starts,
-			another_claim_is_lost_after_its_whole_lease, a_renewed_claim_is_not_lost,
-			a_claim_of_the_same_name_may_be_another_daemons, what_was_taken_away_is_ended_and_not_written,
-			a_change_by_a_client_does_not_end_a_claim, without_renewal_it_ends_within_the_lease,
-			a_name_has_one_daemon, what_cannot_be_done_yet_is_waited_for, a_nearer_node_comes_first,
-			a_nearer_node_without_room_does_not_count, what_has_completed_does_not_start_again,
-			an_attempt_starts_once, an_attempt_waits_for_the_lease_of_the_one_before,
-			a_lost_attempt_is_not_repeated_unless_that_is_signed,
-			a_record_that_cannot_be_understood_permits_nothing, without_the_record_nothing_starts,
-			what_was_not_started_may_be_started_later, what_was_taken_over_and_not_started_is_not_forgotten,
-			a_running_attempt_needs_its_record, a_retry_is_for_one_attempt, a_large_document_is_not_claimed,
-			a_task_from_the_future_is_left_alone, a_lease_is_renewed_while_many_documents_are_listed,
+			a_claim_is_durable_before_the_start, of_two_claims_one_wins,
+			without_a_reply_to_the_claim_nothing_starts,
+			a_claim_of_another_node_is_lost_after_its_whole_lease, a_renewed_claim_is_not_lost,
+			a_claim_with_the_same_name_by_another_daemon_keeps_its_lease,
+			a_task_that_another_node_took_is_ended_and_not_written,
+			a_change_by_a_client_does_not_end_a_claim, a_task_without_renewal_ends_within_the_lease,
+			only_one_daemon_can_use_a_name, a_wakeup_is_kept_until_tasks_can_be_fetched,
+			a_nearer_node_is_preferred, a_nearer_node_without_capacity_is_ignored,
+			a_completed_task_does_not_start_again, each_attempt_starts_once,
+			an_attempt_waits_for_the_lease_of_the_previous_one,
+			a_lost_attempt_is_not_repeated_without_signed_permission, an_invalid_record_permits_no_start,
+			without_the_record_nothing_starts, an_attempt_that_did_not_start_can_start_later,
+			a_takeover_that_did_not_start_keeps_the_earlier_record, a_running_attempt_needs_its_record,
+			a_retry_request_starts_only_the_attempt_that_it_names, a_large_document_is_not_claimed,
+			a_task_submitted_in_the_future_is_put_back, a_lease_is_renewed_while_many_documents_are_listed,
 			a_short_lease_is_renewed_while_many_documents_are_listed)
 	};
 

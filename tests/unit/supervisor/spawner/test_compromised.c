@@ -1,7 +1,7 @@
 /*
- * A runtime that was taken over: the test has the runtime's links to a real guard and a real spawner, and asks for all
- * that it should not get. First by hand, one claim each; then at random, MESSAGES of them (default 100,000; SEED
- * repeats a run), with a check of every answer that the spawner gave.
+ * A compromised runtime: the test has the runtime's links to a real guard and a real spawner, and requests what it must
+ * not get. First one request per claim; then random ones, MESSAGES of them (default 100,000; SEED repeats a run), with
+ * a check of every reply of the spawner.
  */
 
 #include "tests/unit/supervisor/rig.h"
@@ -66,7 +66,7 @@ static void list_for_root(const char *text, mode_t mode)
 	ck_assert_int_eq(fchmod(fd, mode), 0);
 }
 
-/* The spawner's answer to a plan with this one mount on top of the system; what ran, if it did, is gone afterwards. */
+/* The spawner's reply to a plan with the system and this one mount; a process that was started is released. */
 static struct spawn_msg ask(uint32_t kind, uint32_t flags, const char *path, const char *script)
 {
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = kind, .flags = flags, .path = path } };
@@ -96,19 +96,19 @@ static bool writes(const char *path) { return started(PLAN_MOUNT_WRITE, PLAN_MOU
 
 static bool reads(const char *path) { return started(PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, path); }
 
-static void leave(void) { fd_close(&rig.client[1]); }
+static void disconnect_client(void) { fd_close(&rig.client[1]); }
 
-static void connect_again(void)
+static void reconnect_client(void)
 {
 	fd_close(&rig.client[0]);
 	fd_close(&rig.client[1]);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, rig.client), 0);
 }
 
-/* ---- by hand ---- */
+/* ---- single requests ---- */
 
-/* Neither the filter, nor Landlock, nor the loss of privileges is the plan's to leave out, for whomever it is. */
-START_TEST(no_layer_can_be_left_out)
+/* A plan cannot omit the filter, Landlock or the loss of privileges, for any peer. */
+START_TEST(no_layer_can_be_omitted)
 {
 	const struct plan_mount_spec mounts[] = {
 		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED }
@@ -141,7 +141,7 @@ START_TEST(no_layer_can_be_left_out)
 }
 END_TEST
 
-START_TEST(root_writes_no_system_folder_and_no_home)
+START_TEST(root_cannot_write_system_directories_and_homes)
 {
 	static const char *const shut[] = { "/etc",           "/etc/cron.d",   "/usr",     "/usr/bin",
 					    "/usr/local/bin", "/var",          "/var/lib", "/var/spool/cron",
@@ -156,14 +156,14 @@ START_TEST(root_writes_no_system_folder_and_no_home)
 	struct spawn_msg m = ask(PLAN_MOUNT_WRITE, 0, "/root/project", "true");
 	ck_assert_int_eq(m.error, EPERM);
 	ck_assert_msg(strstr(m.path, "/root/project") && strstr(m.path, "root-write-roots"), "%s", m.path);
-	/* Nor is anything shown there as its own, which would be as good as reading it as root. */
+	/* Nor can they be read with mapped ownership, which would amount to reading them as root. */
 	ck_assert(!reads("/etc/shadow") && !reads("/etc") && !reads("/run") && !reads("/var/lib"));
 	ck_assert(started(PLAN_MOUNT_READ, 0, "/etc"));
 }
 END_TEST
 
-/* A file that others could write, or in a folder that they could, is no word of root's. */
-START_TEST(root_can_list_more)
+/* A list that other users can write, itself or its directory, is not used. */
+START_TEST(root_can_list_more_write_roots)
 {
 	char listed[] = "/var/lib/rig-taken-XXXXXX", text[128];
 	if (geteuid() != 0)
@@ -181,7 +181,7 @@ START_TEST(root_can_list_more)
 	ck_assert_int_eq(chmod(config, 0777), 0);
 	ck_assert(!writes(listed));
 	ck_assert_int_eq(chmod(config, 0755), 0);
-	/* The daemon's own folders are not root's to list. */
+	/* The daemon's own directories cannot be listed. */
 	list_for_root("/\n", 0600);
 	ck_assert(writes(listed));
 	ck_assert(!writes(config) && !writes(state) && !writes(top));
@@ -191,24 +191,24 @@ START_TEST(root_can_list_more)
 }
 END_TEST
 
-START_TEST(a_socket_is_no_authority_once_its_client_has_left)
+START_TEST(the_socket_of_a_disconnected_client_has_no_authority)
 {
 	if (geteuid() != 0)
 		return;
 	ck_assert(writes(work));
-	leave();
+	disconnect_client();
 	struct spawn_msg m = ask(PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, other, "true");
 	ck_assert_uint_eq(m.kind, SPAWN_FAILED);
 	ck_assert_int_eq(m.error, EPERM);
 	ck_assert(!reads(other) && !reads("/root") && !reads("/root/.ssh"));
 	ck_assert(writes(work)); /* authorised while it was connected */
-	connect_again();
+	reconnect_client();
 	ck_assert(writes(other));
 }
 END_TEST
 
-/* The same where commands without a sandbox are permitted. */
-START_TEST(nothing_is_run_without_a_sandbox_for_who_has_left)
+/* Where commands without a sandbox are permitted. */
+START_TEST(a_disconnected_client_cannot_run_commands_without_a_sandbox)
 {
 	struct run run;
 	if (geteuid() != 0)
@@ -219,7 +219,7 @@ START_TEST(nothing_is_run_without_a_sandbox_for_who_has_left)
 	run_start(&rig, &run, &(struct run_spec){ .argv = SH("true") });
 	run_release(&rig, &run);
 	run_close(&run);
-	leave();
+	disconnect_client();
 	run_send(&rig, &run, &(struct run_spec){ .argv = SH("true") });
 	run_answer(&rig, &run);
 	ck_assert_uint_eq(run.answer.kind, SPAWN_FAILED);
@@ -229,7 +229,7 @@ START_TEST(nothing_is_run_without_a_sandbox_for_who_has_left)
 }
 END_TEST
 
-/* Waits until it is noted. */
+/* Sends a grant and waits until it is handled. */
 static void grant(const char *paths, size_t len)
 {
 	struct spawn_msg m = { .kind = SPAWN_GRANT };
@@ -245,22 +245,22 @@ static void grant(const char *paths, size_t len)
 	close(done[0]);
 }
 
-START_TEST(what_root_authorised_survives_the_spawner)
+START_TEST(roots_grants_survive_the_spawner)
 {
 	char paths[200];
 	if (geteuid() != 0)
 		return;
 	int n = snprintf(paths, sizeof paths, "%s%c/etc%c%s/../etc", other, 0, 0, top);
 	grant(paths, (size_t)n + 1);
-	leave();
+	disconnect_client();
 	ck_assert(writes(other) && !writes(work) && !writes("/etc"));
-	grant(work, strlen(work) + 1); /* by one that has left */
+	grant(work, strlen(work) + 1); /* of a client that has disconnected */
 	ck_assert(!writes(work));
 	kill(rig_spawner_pid(&rig), SIGKILL);
 	rig_take_new_peer(&rig);
 	rig_sync(&rig);
 	ck_assert(writes(other) && !writes(work));
-	/* A list that is not understood authorises nothing. */
+	/* A malformed list authorises nothing. */
 	char list[128];
 	snprintf(list, sizeof list, "%s/root-authority", state);
 	fd_auto int fd = open(list, O_WRONLY | O_TRUNC | O_CLOEXEC);
@@ -273,8 +273,8 @@ START_TEST(what_root_authorised_survives_the_spawner)
 }
 END_TEST
 
-/* A socket of a process that was root when it made it, as the daemon's exporter is, and gave that up; it lives until
- * the test ends. */
+/* A socket of a process that was root when it created it and dropped root then, like the daemon's exporter; it lives
+ * until the test ends. */
 static int socket_of_former_root(void)
 {
 	int meet[2], fd = -1;
@@ -298,25 +298,25 @@ static int socket_of_former_root(void)
 	return fd;
 }
 
-START_TEST(who_gave_root_up_has_no_authority)
+START_TEST(a_peer_that_dropped_root_has_no_authority)
 {
 	if (geteuid() != 0)
 		return;
 	close(rig.client[0]);
 	rig.client[0] = socket_of_former_root();
 	ck_assert(!writes(work));
-	ck_assert(started(PLAN_MOUNT_READ, 0, work)); /* where nothing of root's is needed */
+	ck_assert(started(PLAN_MOUNT_READ, 0, work)); /* where no authority of root is needed */
 }
 END_TEST
 
-/* Neither root's policy nor files of the host's are written in the name of a root that has left. */
+/* Neither root's policy nor files of the host are written for a root client that has disconnected. */
 START_TEST(other_requests_need_a_client_too)
 {
 	struct peer_files_write w = { 0 };
 	int answer[2];
 	if (geteuid() != 0)
 		return;
-	leave();
+	disconnect_client();
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer), 0);
 	int look[PEER_FILES_FDS] = { fd_memfd_sealed("request", &w, sizeof w), rig.client[0], answer[1] };
 	struct spawn_msg m = { .kind = SPAWN_PEER_FILES, .op = PEER_FILES_WRITE };
@@ -340,8 +340,8 @@ START_TEST(other_requests_need_a_client_too)
 }
 END_TEST
 
-/* What a command made in its folder is a link to what only root can read. */
-START_TEST(a_link_leads_root_nowhere)
+/* A command created a link in its directory to files that only root can read. */
+START_TEST(links_do_not_lead_to_files_of_root)
 {
 	char link[120];
 	if (geteuid() != 0)
@@ -353,7 +353,7 @@ START_TEST(a_link_leads_root_nowhere)
 	for (size_t i = 0; i < 2 * countof(flags); i++) {
 		char script[200];
 		if (i == countof(flags))
-			leave();
+			disconnect_client();
 		snprintf(script, sizeof script, "test -r %s/shadow && echo readable; true", link);
 		out[0] = 0;
 		ask(PLAN_MOUNT_READ, flags[i % countof(flags)], link, script);
@@ -362,8 +362,8 @@ START_TEST(a_link_leads_root_nowhere)
 }
 END_TEST
 
-/* The runtime connects to a service of root's: that is no client of ours, whatever its own end is called. */
-START_TEST(a_service_of_roots_is_no_client)
+/* The runtime connects to a service of root: that is not a client, whatever the name of its socket. */
+START_TEST(a_service_of_root_is_not_a_client)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
 	if (geteuid() != 0)
@@ -382,12 +382,12 @@ START_TEST(a_service_of_roots_is_no_client)
 }
 END_TEST
 
-/* ---- at random ---- */
+/* ---- random requests ---- */
 
 static uint64_t chance_state;
 
 /* xorshift64*: the same everywhere, from one seed. */
-static uint32_t chance(uint32_t below)
+static uint32_t random_below(uint32_t below)
 {
 	chance_state ^= chance_state >> 12;
 	chance_state ^= chance_state << 25;
@@ -400,7 +400,7 @@ struct fuzz {
 		clients[3]; /* connected root (or the user), disconnected root, another user */
 	char canary[64];    /* a system directory that no command may write */
 	struct buf plan;
-	struct buf authorised; /* what a present root had, each with its NUL */
+	struct buf authorised; /* grants of the connected root, each NUL-terminated */
 	uint64_t refused, accepted, fatal, others;
 };
 
@@ -451,34 +451,35 @@ static const char *any_path(const struct fuzz *f)
 				      "/root/.cargo",
 				      "/nonexistent/x",
 				      "/bin" };
-	return paths[chance(countof(paths))];
+	return paths[random_below(countof(paths))];
 }
 
-/* What a root peer is not given, wherever else the plan may be right. */
-static struct plan_mount_spec too_far(const struct fuzz *f)
+/* A mount that a root peer does not get, even if the rest of the plan is valid. */
+static struct plan_mount_spec forbidden_mount(const struct fuzz *f)
 {
 	const char *const written[] = { f->canary, "/etc", "/etc/cron.d",     "/usr/bin", "/root", "/root/.ssh",
 					"/home",   "/",    "/var/spool/cron", config,     state,   top,
 					"/opt",    "/run" };
 	const char *const read[] = { "/etc/shadow", "/etc", "/run", "/var/lib", config };
-	if (chance(3))
+	if (random_below(3))
 		return (struct plan_mount_spec){ .kind = PLAN_MOUNT_WRITE,
-						 .flags = chance(8),
-						 .path = written[chance(countof(written))] };
+						 .flags = random_below(8),
+						 .path = written[random_below(countof(written))] };
 	return (struct plan_mount_spec){ .kind = PLAN_MOUNT_READ,
-					 .flags = PLAN_MOUNT_OWNED | chance(8),
-					 .path = read[chance(countof(read))] };
+					 .flags = PLAN_MOUNT_OWNED | random_below(8),
+					 .path = read[random_below(countof(read))] };
 }
 
 static void damage(struct buf *plan, size_t from, uint32_t times)
 {
 	for (; times > 0; times--) {
-		size_t at = chance((uint32_t)from);
-		plan->data[at] = chance(2) ? (char)chance(256) : (char)(plan->data[at] ^ (1 << chance(8)));
+		size_t at = random_below((uint32_t)from);
+		plan->data[at] = random_below(2) ? (char)random_below(256)
+						 : (char)(plan->data[at] ^ (1 << random_below(8)));
 	}
 }
 
-/* A plan that reaches too far, is damaged, or both; a tame one is neither on purpose. */
+/* A plan with a forbidden mount, a damaged one, or both; a tame one is intended to be neither. */
 static void any_plan(struct fuzz *f, uint32_t flags, bool tame)
 {
 	static const char script[] =
@@ -486,37 +487,39 @@ static void any_plan(struct fuzz *f, uint32_t flags, bool tame)
 	const char *const argv[] = { "sh", "-c", script, "sh", f->canary, "/etc", "/usr/bin", "/root" };
 	const char *const envv[] = { "HOME=/root", "PATH=/bin:/usr/bin", "LD_PRELOAD=/tmp/x.so" };
 	struct plan_mount_spec mounts[8];
-	size_t n = 2 + chance(5);
-	bool harmed = !tame && (geteuid() != 0 || chance(3) == 0);
+	size_t n = 2 + random_below(5);
+	bool harmed = !tame && (geteuid() != 0 || random_below(3) == 0);
 	mounts[0] = (struct plan_mount_spec)SYSTEM_MOUNT;
 	for (size_t i = 1; i < n; i++)
-		mounts[i] = (struct plan_mount_spec){ .kind = 1 + chance(6), .flags = chance(8), .path = any_path(f) };
+		mounts[i] = (struct plan_mount_spec){ .kind = 1 + random_below(6),
+						      .flags = random_below(8),
+						      .path = any_path(f) };
 	if (!tame && !harmed)
-		mounts[1 + chance((uint32_t)n - 1)] = too_far(f);
+		mounts[1 + random_below((uint32_t)n - 1)] = forbidden_mount(f);
 	struct plan_spec p = { .flags = flags,
-			       .layers = chance(128),
-			       .cwd = chance(4) ? "/" : work,
+			       .layers = random_below(128),
+			       .cwd = random_below(4) ? "/" : work,
 			       .argv = argv,
 			       .argc = countof(argv),
 			       .envv = envv,
 			       .envc = countof(envv),
 			       .mounts = mounts,
 			       .nmounts = n,
-			       .network = chance(3),
-			       .tmp_bytes = chance(2) ? 0 : chance(UINT32_MAX),
+			       .network = random_below(3),
+			       .tmp_bytes = random_below(2) ? 0 : random_below(UINT32_MAX),
 			       .cpu_ms = PLAN_UNLIMITED,
 			       .open_files = PLAN_UNLIMITED,
 			       .file_bytes = PLAN_UNLIMITED };
 	struct err e = ERR_INIT;
-	p.require = chance(4) ? 0 : p.layers & chance(128);
+	p.require = random_below(4) ? 0 : p.layers & random_below(128);
 	buf_reset(&f->plan);
 	for (size_t i = 1; plan_build(&p, &f->plan, &e) < 0;
-	     i = i % (n - 1) + 1) /* a path that the builder itself refuses */
+	     i = i % (n - 1) + 1) /* a path that the builder itself rejects */
 		mounts[i].path = geteuid() == 0 ? "/etc" : work;
 	if (harmed)
-		damage(&f->plan, sizeof(struct plan_head), 3 + chance(8));
-	else if (chance(4) == 0)
-		damage(&f->plan, f->plan.len, 1 + chance(4));
+		damage(&f->plan, sizeof(struct plan_head), 3 + random_below(8));
+	else if (random_below(4) == 0)
+		damage(&f->plan, f->plan.len, 1 + random_below(4));
 }
 
 static bool is_inside(const char *path, const char *folder) { return plan_path_inside(path, folder); }
@@ -558,19 +561,20 @@ static void check_accepted(struct fuzz *f, const struct plan_head *plan, int cli
 
 static void send_start(struct fuzz *f, uint64_t serial)
 {
-	uint32_t flags = (chance(16) ? PLAN_PRIVATE_ROOT : 0) | PLAN_STDERR_MERGE | (chance(8) ? 0 : PLAN_KEEP_TREE);
-	bool tame = chance(150) == 0;
-	int client = (int)chance(tame ? 3 : 2);
+	uint32_t flags = (random_below(16) ? PLAN_PRIVATE_ROOT : 0) | PLAN_STDERR_MERGE |
+			 (random_below(8) ? 0 : PLAN_KEEP_TREE);
+	bool tame = random_below(150) == 0;
+	int client = (int)random_below(tame ? 3 : 2);
 	any_plan(f, flags, tame);
-	bool in_file = chance(8) == 0;
+	bool in_file = random_below(8) == 0;
 	struct {
 		struct spawn_msg m;
 		char plan[SPAWN_INLINE_MAX];
 	} room = { .m = { .kind = SPAWN_START,
 			  .flags = flags,
-			  .cpu = chance(8) ? -1 : (int32_t)chance(UINT32_MAX),
-			  .hint = chance(4),
-			  .token = chance(4),
+			  .cpu = random_below(8) ? -1 : (int32_t)random_below(UINT32_MAX),
+			  .hint = random_below(4),
+			  .token = random_below(4),
 			  .plan_len = in_file ? 0 : (uint32_t)f->plan.len } };
 	snprintf(room.m.key.id, sizeof room.m.key.id, "fuzz_%llu", (unsigned long long)serial);
 	memcpy(room.plan, f->plan.data, f->plan.len);
@@ -620,43 +624,43 @@ static void send_other(struct fuzz *f)
 {
 	static const uint32_t kinds[] = { SPAWN_CLEAN,      SPAWN_ANNOUNCE, SPAWN_MARK,
 					  SPAWN_PEER_FILES, SPAWN_CHANGES,  SPAWN_GRANT };
-	struct spawn_msg m = { .kind = kinds[chance(countof(kinds))],
-			       .token = chance(UINT32_MAX),
-			       .hint = chance(8),
-			       .cpu = (int32_t)chance(UINT32_MAX),
-			       .error = (int32_t)chance(256),
-			       .step = chance(64),
-			       .layers = chance(256),
-			       .pid = (int32_t)chance(65536) };
+	struct spawn_msg m = { .kind = kinds[random_below(countof(kinds))],
+			       .token = random_below(UINT32_MAX),
+			       .hint = random_below(8),
+			       .cpu = (int32_t)random_below(UINT32_MAX),
+			       .error = (int32_t)random_below(256),
+			       .step = random_below(64),
+			       .layers = random_below(256),
+			       .pid = (int32_t)random_below(65536) };
 	int fds[4] = { -1, -1, -1, -1 }, answer[2] = { -1, -1 };
 	size_t n = 0;
 	char text[256];
 	for (size_t i = 0; i < sizeof text; i++)
-		text[i] = (char)(chance(4) ? "/etc./root\0tmp"[chance(14)] : (char)chance(256));
-	snprintf(m.key.id, sizeof m.key.id, "fuzz_%u", chance(1000));
-	fd_auto int bytes = fd_memfd_sealed("bytes", text, chance(sizeof text));
+		text[i] = (char)(random_below(4) ? "/etc./root\0tmp"[random_below(14)] : (char)random_below(256));
+	snprintf(m.key.id, sizeof m.key.id, "fuzz_%u", random_below(1000));
+	fd_auto int bytes = fd_memfd_sealed("bytes", text, random_below(sizeof text));
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer), 0);
-	int client = f->clients[m.kind == SPAWN_GRANT ? 1 : chance(3)]; /* a present root may grant what it likes */
+	int client = f->clients[m.kind == SPAWN_GRANT ? 1 : random_below(3)]; /* a connected root may grant anything */
 	if (m.kind == SPAWN_PEER_FILES) {
-		m.op = chance(PEER_FILES_OP_COUNT);
-		if (m.op == PEER_FILES_WRITE) /* for a present root this would write its policy */
+		m.op = random_below(PEER_FILES_OP_COUNT);
+		if (m.op == PEER_FILES_WRITE) /* for a connected root this would write its policy */
 			client = f->clients[1];
 		if (m.op == PEER_FILES_WRITE && geteuid() != 0)
 			m.op = PEER_FILES_USER;
-		fds[n++] = chance(8) ? bytes : f->out[0];
+		fds[n++] = random_below(8) ? bytes : f->out[0];
 		fds[n++] = client;
 		fds[n++] = answer[1];
 	} else if (m.kind == SPAWN_CHANGES) {
-		m.op = chance(CHANGE_OP_COUNT);
-		fds[n++] = chance(8) ? bytes : f->out[0];
-		fds[n++] = chance(8) ? f->result : f->out[1];
+		m.op = random_below(CHANGE_OP_COUNT);
+		fds[n++] = random_below(8) ? bytes : f->out[0];
+		fds[n++] = random_below(8) ? f->result : f->out[1];
 		if (change_op_needs_client((enum change_op)m.op))
 			fds[n++] = client;
 		if (m.op == CHANGE_OP_REVERT)
 			fds[n++] = bytes;
 	} else if (m.kind == SPAWN_GRANT) {
 		fds[n++] = client;
-		fds[n++] = chance(8) ? bytes : f->out[0];
+		fds[n++] = random_below(8) ? bytes : f->out[0];
 		fds[n++] = answer[1];
 	}
 	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, fds, n, 0), 0);
@@ -671,7 +675,7 @@ static void send_other(struct fuzz *f)
 	close(answer[1]);
 }
 
-/* Something that is no message: the spawner leaves, and another one comes. */
+/* A malformed message: the spawner exits, and another one is started. */
 static void send_malformed(struct fuzz *f)
 {
 	union {
@@ -680,17 +684,17 @@ static void send_malformed(struct fuzz *f)
 	} u = { .m = { .kind = SPAWN_START, .key = { .id = "fuzz_bad" } } };
 	size_t len = sizeof u.m, n = 0;
 	int fds[3] = { f->out[0], f->out[0], f->out[0] };
-	switch (chance(6)) {
-	case 0: len = 1 + chance(sizeof u.m - 1); break;
-	case 1: len = sizeof u.m + 1 + chance(63); break;
-	case 2: u.m.kind = chance(2) ? 9 + chance(100) : chance(UINT32_MAX) | 256; break;
-	case 3: n = chance(3); break; /* too few descriptors */
+	switch (random_below(6)) {
+	case 0: len = 1 + random_below(sizeof u.m - 1); break;
+	case 1: len = sizeof u.m + 1 + random_below(63); break;
+	case 2: u.m.kind = random_below(2) ? 9 + random_below(100) : random_below(UINT32_MAX) | 256; break;
+	case 3: n = random_below(3); break; /* too few descriptors */
 	case 4:
 		u.m.kind = SPAWN_CLEAN;
-		memset(u.m.key.id, chance(2) ? '/' : 'x', sizeof u.m.key.id);
+		memset(u.m.key.id, random_below(2) ? '/' : 'x', sizeof u.m.key.id);
 		break;
 	default:
-		u.m.flags = 1u << (9 + chance(23));
+		u.m.flags = 1u << (9 + random_below(23));
 		u.m.kind = SPAWN_SYNC;
 		break;
 	}
@@ -721,7 +725,7 @@ static int socket_of_stranger(void)
 	return fd;
 }
 
-START_TEST(no_message_gets_more_than_it_may)
+START_TEST(no_random_message_gets_more_than_is_permitted)
 {
 	uint64_t messages = getenv("MESSAGES") ? strtoull(getenv("MESSAGES"), NULL, 10) : 100000;
 	uint64_t seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 10) : (uint64_t)time(NULL);
@@ -735,7 +739,7 @@ START_TEST(no_message_gets_more_than_it_may)
 	ck_assert_ptr_nonnull(mkdtemp(f.canary));
 	ck_assert_int_eq(stat(f.canary, &before), 0);
 	buf_append(&f.authorised, work, strlen(work) + 1);
-	ck_assert(writes(work)); /* is authorised, so that this is possible for one that has left */
+	ck_assert(writes(work)); /* authorises it, so that it is possible for the disconnected client */
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gone), 0);
 	close(gone[1]);
 	f.clients[1] = gone[0];
@@ -743,7 +747,7 @@ START_TEST(no_message_gets_more_than_it_may)
 	f.result = memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	open_ends(&f);
 	for (uint64_t i = 0; i < messages; i++) {
-		uint32_t what = chance(500);
+		uint32_t what = random_below(500);
 		if (what == 0)
 			send_malformed(&f);
 		else if (what < 470)
@@ -764,7 +768,7 @@ START_TEST(no_message_gets_more_than_it_may)
 		ck_assert(access("/etc/taken", F_OK) < 0 && access("/usr/bin/taken", F_OK) < 0 &&
 			  access("/root/taken", F_OK) < 0);
 	}
-	ck_assert(writes(work)); /* and it serves as before */
+	ck_assert(writes(work)); /* the spawner still serves requests */
 	nftw(f.canary, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
 	close_ends(&f);
 	for (int i = 1; i < 3; i++)
@@ -777,10 +781,11 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "compromised", "runtime", setup, teardown, 3000, no_layer_can_be_left_out,
-			 root_writes_no_system_folder_and_no_home, root_can_list_more,
-			 a_socket_is_no_authority_once_its_client_has_left,
-			 nothing_is_run_without_a_sandbox_for_who_has_left, what_root_authorised_survives_the_spawner,
-			 who_gave_root_up_has_no_authority, other_requests_need_a_client_too, a_link_leads_root_nowhere,
-			 a_service_of_roots_is_no_client, no_message_gets_more_than_it_may);
+	return RIG_SUITE(argc, argv, "compromised", "runtime", setup, teardown, 3000, no_layer_can_be_omitted,
+			 root_cannot_write_system_directories_and_homes, root_can_list_more_write_roots,
+			 the_socket_of_a_disconnected_client_has_no_authority,
+			 a_disconnected_client_cannot_run_commands_without_a_sandbox, roots_grants_survive_the_spawner,
+			 a_peer_that_dropped_root_has_no_authority, other_requests_need_a_client_too,
+			 links_do_not_lead_to_files_of_root, a_service_of_root_is_not_a_client,
+			 no_random_message_gets_more_than_is_permitted);
 }
