@@ -389,7 +389,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("understand", facts_of_the_corpus_are_as_listed,
+	return SUITE("command_analysis", facts_of_the_corpus_are_as_listed,
 		     decisions_about_the_corpus_follow_its_classification, commands_have_position_parent_and_wrappers,
 		     unknown_words_are_null, an_argv_is_not_parsed_as_shell_text, variables_of_the_caller_are_analysed,
 		     home_is_unknown_once_the_command_line_sets_it, syntax_errors_have_line_and_column,

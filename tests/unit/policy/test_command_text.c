@@ -70,6 +70,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("command", plain_words_are_not_quoted, words_that_a_shell_would_expand_are_quoted,
+	return SUITE("command_text", plain_words_are_not_quoted, words_that_a_shell_would_expand_are_quoted,
 		     control_characters_are_escaped, long_commands_are_truncated_with_a_note);
 }

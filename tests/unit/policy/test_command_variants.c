@@ -279,7 +279,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("disguise", deny_and_ask_rules_match_other_spellings, hosts_are_found_in_any_argument,
+	return SUITE("command_variants", deny_and_ask_rules_match_other_spellings, hosts_are_found_in_any_argument,
 		     comparing_many_words_is_bounded, a_command_beyond_the_comparison_limit_asks,
 		     allow_rules_match_only_as_written);
 }

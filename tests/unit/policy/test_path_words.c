@@ -149,6 +149,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("named", rules_about_files_match_paths_in_words,
+	return SUITE("path_words", rules_about_files_match_paths_in_words,
 		     deny_rules_for_workspace_paths_cover_system_directories);
 }

@@ -106,6 +106,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("changes", a_list_is_written_and_read_back, the_number_of_records_is_bounded,
+	return SUITE("change_list", a_list_is_written_and_read_back, the_number_of_records_is_bounded,
 		     damaged_lists_are_rejected_or_valid, paths_select_changes);
 }

@@ -250,7 +250,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("fingerprint", a_checker_that_cannot_restore_its_ids_aborts,
+	return SUITE("host_fingerprint", a_checker_that_cannot_restore_its_ids_aborts,
 		     a_change_in_a_cached_directory_is_detected,
 		     a_change_in_a_cached_directory_is_detected_through_links,
 		     a_cached_directory_does_not_cover_the_target_of_a_link,

@@ -272,5 +272,5 @@ int main(void)
 		{ "texts", NULL, NULL, 10,
 		  SUITE_TESTS(protected_paths_of_nested_repositories, profiles_protect_nested_repositories) },
 	};
-	return suite_run_cases("nested", cases, countof(cases));
+	return suite_run_cases("nested_repos", cases, countof(cases));
 }

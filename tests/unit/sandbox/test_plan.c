@@ -255,7 +255,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("sandbox", a_plan_is_built_and_read_back, the_same_request_gives_the_same_bytes,
+	return SUITE("plan", a_plan_is_built_and_read_back, the_same_request_gives_the_same_bytes,
 		     a_terminal_has_a_size_and_no_pipes, errors_name_the_field, a_plan_that_is_too_large_is_rejected,
 		     damaged_plans_are_rejected_or_safe, limits_out_of_range_are_rejected, limits_are_scaled,
 		     keys_are_checked, steps_have_names, mount_paths_must_be_absolute_and_clean);

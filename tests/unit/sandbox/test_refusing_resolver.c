@@ -91,6 +91,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("lookup", a_query_is_refused_and_its_name_reported, invalid_host_names_are_not_reported,
+	return SUITE("refusing_resolver", a_query_is_refused_and_its_name_reported, invalid_host_names_are_not_reported,
 		     invalid_queries_get_no_reply, random_packets_are_handled_safely);
 }

@@ -154,7 +154,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("confinement", a_start_is_confined_by_default, only_operators_may_widen_the_sandbox,
+	return SUITE("sandbox_setup", a_start_is_confined_by_default, only_operators_may_widen_the_sandbox,
 		     a_sandbox_can_be_shown_without_a_start, a_changed_profile_takes_effect_immediately,
 		     nothing_starts_while_the_policy_is_unknown, a_changed_policy_is_recorded_once);
 }

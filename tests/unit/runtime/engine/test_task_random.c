@@ -214,7 +214,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("task random");
+	Suite *s = suite_create("task_random");
 	TCase *t = tcase_create("task random");
 
 	tcase_set_timeout(t, 300);

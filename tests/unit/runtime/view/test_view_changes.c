@@ -117,6 +117,6 @@ END_TEST
 
 int main(void)
 {
-	return VIEW_SUITE("view of changes", { runs_are_listed_until_their_changes_are_removed },
+	return VIEW_SUITE("view_changes", { runs_are_listed_until_their_changes_are_removed },
 			  { diffs_are_outputs_of_the_process }, { diffs_expire_with_the_outputs });
 }

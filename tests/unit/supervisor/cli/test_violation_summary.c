@@ -141,7 +141,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("denied", a_host_is_suggested_instead_of_the_network, violations_become_lines,
+	return SUITE("violation_summary", a_host_is_suggested_instead_of_the_network, violations_become_lines,
 		     violations_without_a_path_are_described, a_hint_is_marked_as_a_guess,
 		     repeated_violations_are_listed_once_and_the_list_is_bounded,
 		     no_option_is_suggested_where_none_would_help);

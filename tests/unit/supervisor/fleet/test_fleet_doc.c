@@ -264,5 +264,5 @@ int main(void)
 			      additional_attempts_need_a_valid_signature, a_request_is_written_and_read_back) },
 	};
 
-	return suite_run_cases("fleet documents", cases, 1);
+	return suite_run_cases("fleet_doc", cases, 1);
 }

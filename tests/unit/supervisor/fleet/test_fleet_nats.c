@@ -302,7 +302,7 @@ int main(void)
 		return 77;
 	}
 	start_server();
-	r = suite_run_cases("fleet port", cases, 1);
+	r = suite_run_cases("fleet_nats", cases, 1);
 	kill(server, SIGKILL);
 	while (waitpid(server, NULL, 0) < 0)
 		;

@@ -185,7 +185,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("vault");
+	Suite *s = suite_create("fd_store");
 	TCase *t = tcase_create("vault");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);

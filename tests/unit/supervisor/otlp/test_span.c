@@ -167,5 +167,5 @@ int main(void)
 			      configured_headers_are_parsed, a_cursor_belongs_to_its_store) },
 	};
 
-	return suite_run_cases("otlp", cases, 1);
+	return suite_run_cases("span", cases, 1);
 }

@@ -78,6 +78,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_answer", a_forwarded_response_closes_the_connection, interim_responses_are_recognized,
+	return SUITE("http_response", a_forwarded_response_closes_the_connection, interim_responses_are_recognized,
 		     invalid_heads_are_rejected);
 }

@@ -132,7 +132,7 @@ END_TEST
 int main(int argc, char **argv)
 {
 	setenv("MALLOC_PERTURB_", "165", 1); /* in the spawner, uninitialized memory is not zero */
-	return PRIVATE_ROOT_SUITE(argc, argv, "look", files_are_read_as_the_peer,
+	return PRIVATE_ROOT_SUITE(argc, argv, "peer_files", files_are_read_as_the_peer,
 				  other_files_and_other_sockets_are_rejected,
 				  a_list_without_its_terminator_is_not_read_beyond_its_end);
 }

@@ -395,7 +395,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "fitted", "pool", setup_dedicated, teardown, 300,
+	return RIG_SUITE(argc, argv, "prebuilt_dedicated", "pool", setup_dedicated, teardown, 300,
 			 each_dedicated_sandbox_is_used_once, an_early_check_is_valid_for_one_request,
 			 a_dead_dedicated_sandbox_is_skipped, a_replaced_workspace_is_detected,
 			 a_new_repository_is_detected, a_new_empty_repository_is_detected,

@@ -246,7 +246,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("codex", test_file_uris_become_paths, test_globs_match_paths, test_entries_narrow_the_profile,
-		     test_exactly_what_the_intent_permits_can_be_written,
+	return SUITE("sandbox_intent", test_file_uris_become_paths, test_globs_match_paths,
+		     test_entries_narrow_the_profile, test_exactly_what_the_intent_permits_can_be_written,
 		     test_the_workspace_contains_the_working_directory, test_the_environment_follows_the_policy);
 }

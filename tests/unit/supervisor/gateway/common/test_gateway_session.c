@@ -236,5 +236,5 @@ int main(void)
 		  SUITE_TESTS(test_a_session_whose_connection_breaks_early_gets_one_new_channel) },
 	};
 
-	return suite_run_cases("session", cases, countof(cases));
+	return suite_run_cases("gateway_session", cases, countof(cases));
 }
