@@ -330,22 +330,21 @@ static bool add_entry(struct event_index *index, const char *name, size_t len, s
 	return true;
 }
 
-/* A payload that is known already need not be the last member. */
+/* Of an event whose payload is known only the members of that: the envelope is long, and seldom needed. */
 void event_view_index(struct event_view *v, struct event_index *space)
 {
 	struct jiter it = jiter_inside(v->json, v->json_len);
-	const bool known = v->payload.type != JT_NONE;
-	bool last = false;
+	bool found = v->payload.type != JT_NONE;
 
 	v->index = NULL;
 	space->count = 0;
-	while (!last && jiter_next(&it)) {
+	while (!found && jiter_next(&it)) {
 		if (!add_entry(space, it.key.text + 1, it.key.len - 2, it.value))
 			return;
-		last = !known && payload_follows(v, it.p, &v->payload);
+		found = payload_follows(v, it.p, &v->payload);
+		if (found && !add_entry(space, "payload", 7, v->payload))
+			return;
 	}
-	if (last && !add_entry(space, "payload", 7, v->payload))
-		return;
 	space->envelope = space->count;
 	for (it = jiter_on(v->payload); jiter_next(&it);)
 		if (!add_entry(space, it.key.text + 1, it.key.len - 2, it.value))
@@ -369,11 +368,20 @@ struct jval event_payload(const struct event_view *v)
 	return v->payload.type != JT_NONE ? v->payload : find_payload(v);
 }
 
+/* A payload that is known and the last member is not scanned for one of the others. */
 struct jval event_member(const struct event_view *v, const char *member)
 {
-	if (v->index)
+	const struct jval *payload = &v->payload;
+	size_t len = v->json_len;
+
+	if (v->index && v->index->envelope)
 		return find_entry(v->index, 0, v->index->envelope, member);
-	for (struct jiter it = jiter_inside(v->json, v->json_len); jiter_next(&it);)
+	if (payload->type != JT_NONE && payload->text + payload->len == v->json + v->json_len - 1) {
+		if (strcmp(member, "payload") == 0)
+			return *payload;
+		len = (size_t)(payload->text - v->json);
+	}
+	for (struct jiter it = jiter_inside(v->json, len); jiter_next(&it);)
 		if (jval_is_str(it.key, member))
 			return it.value;
 	return (struct jval){ 0 };

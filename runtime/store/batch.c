@@ -70,6 +70,7 @@ static int add_event(struct store_batch *b, const struct event_draft *d, struct 
 	b->events[b->nevents++] = (struct batch_event){
 		.offset = (uint32_t)before,
 		.length = (uint32_t)(b->records.len - before),
+		.payload = d->payload ? (uint32_t)(b->records.len - before - d->payload_len - 1) : 0,
 	};
 	b->weight += 1 + WEIGHT_PROJECTION;
 	for (int f = 0; f < ID_FIELD_COUNT; f++)

@@ -18,6 +18,7 @@
 struct batch_event {
 	uint32_t offset; /* in records */
 	uint32_t length;
+	uint32_t payload; /* offset in the record; 0 = not known */
 };
 
 struct chunk {

@@ -173,7 +173,7 @@ static int project_group(struct store *store, const struct store_batch *group, s
 	if (group_check(group, e) != 0 || reader_begin(store, &r, e) != 0 || reader_models(&r, &models, e) != 0)
 		return -1;
 	group_encode(&bytes, group);
-	return layer_new(store, &bytes, store->layers, newest_sequence(store), r.txn, models, ret, e);
+	return layer_new(store, &bytes, group, store->layers, newest_sequence(store), r.txn, models, ret, e);
 }
 
 static void on_settled(struct store *store)
@@ -317,7 +317,7 @@ static int replay_group(struct store *store, const struct journal_cursor *c, str
 	if (reader_begin(store, &r, e) != 0 || reader_models(&r, &models, e) != 0)
 		return -1;
 	buf_append(&bytes, c->payload, c->head.length);
-	if (layer_new(store, &bytes, store->layers, newest_sequence(store), r.txn, models, &l, e) != 0)
+	if (layer_new(store, &bytes, NULL, store->layers, newest_sequence(store), r.txn, models, &l, e) != 0)
 		return err_wrap(e, "group %llu of the journal", (unsigned long long)c->head.ordinal);
 	l->ordinal = store->ordinal = c->head.ordinal;
 	store->new_layer = l;

@@ -29,14 +29,35 @@ void layer_unref(struct layer *l)
 	}
 }
 
+/* The next event of a list of batches. */
+struct batch_cursor {
+	const struct store_batch *batch;
+	size_t event;
+};
+
+/* The payload of the group's next event, so that it need not be searched; none if it is not known. It is the last
+ * member of the record (event.h). */
+static struct jval next_payload(struct batch_cursor *at, const struct group_entry *n)
+{
+	size_t offset;
+
+	while (at->batch && at->event == at->batch->nevents)
+		*at = (struct batch_cursor){ .batch = at->batch->next };
+	offset = at->batch ? at->batch->events[at->event++].payload : 0;
+	if (!offset || n->data[offset] != '{' || n->data[n->len - 2] != '}')
+		return (struct jval){ 0 };
+	return (struct jval){ .type = JT_OBJECT, .text = n->data + offset, .len = n->len - 1 - offset };
+}
+
 /* Also adds to the weight, an estimate of the puts that settling will need. */
-static int project_event(struct store *store, struct layer *l, const struct group_entry *n, struct models *m,
-			 struct err *e)
+static int project_event(struct store *store, struct layer *l, const struct group_entry *n, struct jval payload,
+			 struct models *m, struct err *e)
 {
 	struct event_view ev;
 
 	if (event_view_of(n->data, n->len, l->last_sequence + 1, &ev, e) != 0)
 		return -1;
+	ev.payload = payload;
 	for (int f = 0; f < ID_FIELD_COUNT; f++)
 		l->weight += ev.ids[f].text && id_field_indexed((enum id_field)f);
 	l->last_sequence++;
@@ -49,8 +70,10 @@ static int project_event(struct store *store, struct layer *l, const struct grou
 }
 
 /* Everything but events and documents is kept as notes: inline outputs, ranges, idempotency records, meta values. */
-static int project_group(struct store *store, struct layer *l, struct models *m, struct err *e)
+static int project_group(struct store *store, struct layer *l, const struct store_batch *batches, struct models *m,
+			 struct err *e)
 {
+	struct batch_cursor event = { .batch = batches };
 	struct group_entry n;
 	size_t at = 0, cap = 0;
 	int rc;
@@ -58,7 +81,7 @@ static int project_group(struct store *store, struct layer *l, struct models *m,
 	while ((rc = group_next(l->group.data, l->group.len, &at, &n, e)) > 0) {
 		l->weight++;
 		if (n.tag == GROUP_EVENT) {
-			if (project_event(store, l, &n, m, e) != 0)
+			if (project_event(store, l, &n, next_payload(&event, &n), m, e) != 0)
 				return -1;
 			continue;
 		}
@@ -93,8 +116,8 @@ static void summarize_docs(struct layer *l)
 /*
  * The bytes of `group` are taken on failure, too. Reads of the projection see this group, then `older`, then the table.
  */
-int layer_new(struct store *store, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
-	      struct layer **ret, struct err *e)
+int layer_new(struct store *store, struct buf *group, const struct store_batch *batches, struct layer *older,
+	      uint64_t last, MDB_txn *txn, MDB_dbi models, struct layer **ret, struct err *e)
 {
 	struct layer *l = mem_zalloc(1, sizeof(*l));
 	struct models m = { .txn = txn, .dbi = models, .docs = &l->docs, .over = older, .group = &l->group };
@@ -109,7 +132,7 @@ int layer_new(struct store *store, struct buf *group, struct layer *older, uint6
 	l->depth = older ? older->depth + 1 : 1;
 	l->weight = older ? older->weight : 0;
 	l->bytes = l->group.len + (older ? older->bytes : 0);
-	if (project_group(store, l, &m, e) != 0) {
+	if (project_group(store, l, batches, &m, e) != 0) {
 		layer_unref(l);
 		return -1;
 	}

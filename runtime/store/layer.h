@@ -21,6 +21,7 @@
 
 struct models;
 struct store;
+struct store_batch;
 
 struct layer {
 	atomic_uint refs;
@@ -40,10 +41,11 @@ struct layer {
 
 /*
  * Takes the group's bytes and projects its events on top of `older` (a reference is taken) and the table `models`.
- * `last` is the sequence of the newest event below.
+ * `batches` are those of the group; NULL if it comes from the journal. `last` is the sequence of the newest event
+ * below.
  */
-int layer_new(struct store *store, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
-	      struct layer **ret, struct err *e);
+int layer_new(struct store *store, struct buf *group, const struct store_batch *batches, struct layer *older,
+	      uint64_t last, MDB_txn *txn, MDB_dbi models, struct layer **ret, struct err *e);
 struct layer *layer_ref(struct layer *l);
 void layer_unref(struct layer *l); /* ignores NULL */
 
