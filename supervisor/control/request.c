@@ -240,6 +240,21 @@ static void handle_batch(struct client *cl, json_t *array)
 	batch_close(batch);
 }
 
+/* The name of the member whose value, a number, ends at this byte; "" = it is not a member. */
+static void member_before(const char *line, size_t at, char *ret, size_t cap)
+{
+	while (at && strchr("+-.eE0123456789", line[at - 1]))
+		at--;
+	while (at && strchr(" \t\r:", line[at - 1]))
+		at--;
+	const size_t end = at ? at - 1 : 0;
+	if (!at || line[end] != '"')
+		return;
+	for (at = end; at && line[at - 1] != '"';)
+		at--;
+	snprintf(ret, cap, "%.*s", (int)(end - at), line + at);
+}
+
 /* Duplicate keys are rejected: two parsers could read different values. */
 void request_line(struct client *cl, const char *line, size_t len)
 {
@@ -251,7 +266,14 @@ void request_line(struct client *cl, const char *line, size_t len)
 	json_error_t bad;
 	json_auto_t *doc = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad);
 	if (!doc) {
-		mem_auto char *message = mem_printf("bad JSON at byte %d: %s", bad.position, bad.text);
+		char field[ERR_FIELD_MAX] = "";
+		const bool overflow = json_error_code(&bad) == json_error_numeric_overflow;
+
+		if (overflow)
+			member_before(line, (size_t)bad.position, field, sizeof field);
+		mem_auto char *message = overflow && field[0]
+						 ? mem_printf("%s: must fit into 64 bits: %s", field, bad.text)
+						 : mem_printf("bad JSON at byte %d: %s", bad.position, bad.text);
 		reject_request(cl, NULL, NULL, RPC_PARSE_ERROR, message, NULL);
 	} else if (json_is_array(doc)) {
 		handle_batch(cl, doc);
