@@ -22,6 +22,7 @@
 #include "runtime/view/view_documents.h"
 
 #define RUNNING_NAMED 5u /* in an error */
+#define CHECKPOINTS_NAMED 5u
 
 /* ---- replies ---- */
 
@@ -93,6 +94,23 @@ static int read_source(struct engine *engine, const char *given, const struct ca
 	return 0;
 }
 
+/* The oldest ones, for an error. */
+static void write_names(const struct sandbox_doc *d, struct buf *out)
+{
+	char text[ID_TEXT_MAX];
+	size_t n = 0;
+
+	for (struct jiter it = jiter_on(d->checkpoints); jiter_next(&it); n++) {
+		const struct jval name = jval_get(it.value, "name");
+
+		jval_str(name.type == JT_STRING ? name : jval_get(it.value, "checkpointId"), text, sizeof text);
+		if (n < CHECKPOINTS_NAMED)
+			buf_printf(out, "%s%s", n ? ", " : "", text);
+	}
+	if (n > CHECKPOINTS_NAMED)
+		buf_printf(out, " and %zu more", n - CHECKPOINTS_NAMED);
+}
+
 /* By id or name; NULL = the newest. */
 static int find_checkpoint(const struct sandbox_doc *d, const char *given, char ret[ID_TEXT_MAX], struct err *e)
 {
@@ -103,9 +121,12 @@ static int find_checkpoint(const struct sandbox_doc *d, const char *given, char 
 			jval_str(jval_get(it.value, "checkpointId"), ret, ID_TEXT_MAX);
 	if (!*ret && !given)
 		return err_at(e, ERR_STATE, "checkpoint", "the sandbox has no checkpoint");
-	return *ret ? 0
-		    : err_at(e, ERR_NOT_FOUND, "checkpoint",
-			     "'%s' is not a checkpoint of this sandbox; get_sandbox lists them", given);
+	if (*ret)
+		return 0;
+	buf_auto struct buf names = BUF_INIT;
+	write_names(d, &names);
+	return err_at(e, ERR_NOT_FOUND, "checkpoint", "'%s' is not a checkpoint of this sandbox%s%s", given,
+		      names.len ? ", which has " : ": it has none", buf_cstr(&names));
 }
 
 /* Nothing runs in it, and nothing else is done with it. */
