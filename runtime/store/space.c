@@ -224,6 +224,7 @@ bool space_check(struct store *store)
 		log_warning(full ? "store: full; only events that must not be lost are accepted"
 				 : "store: there is space again");
 	atomic_store(&store->full, full);
+	atomic_store(&store->disk_full, store->space.disk_full);
 	return full;
 }
 
@@ -255,6 +256,7 @@ bool space_failed(struct store *store, const struct err *e)
 	} else {
 		return false;
 	}
+	atomic_store(&store->disk_full, store->space.disk_full);
 	if (!atomic_exchange(&store->full, true))
 		log_warning("store: full; only events that must not be lost are accepted: %s", e->message);
 	return true;

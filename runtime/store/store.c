@@ -221,6 +221,8 @@ size_t store_queued(const struct store *store) { return store->pending; }
 
 bool store_full(const struct store *store) { return atomic_load(&store->full); }
 
+bool store_disk_full(const struct store *store) { return atomic_load(&store->disk_full); }
+
 /* ---- submit and dispatch ---- */
 
 static void batch_run(struct store *store, struct completion *c)

@@ -143,8 +143,9 @@ void store_listen(struct store *store, void (*fn)(void *ctx, uint64_t last_seque
 /* Blocks until all queued batches are committed or rejected, and dispatched, except for STORE_MUST batches that wait
  * for space or a working disk. */
 void store_flush(struct store *store);
-size_t store_queued(const struct store *store); /* batches not dispatched yet, for backpressure */
-bool store_full(const struct store *store);     /* batches without STORE_MUST are rejected at present */
+size_t store_queued(const struct store *store);  /* batches not dispatched yet, for backpressure */
+bool store_full(const struct store *store);      /* batches without STORE_MUST are rejected at present */
+bool store_disk_full(const struct store *store); /* … because of the disk, and not of the quota */
 
 /* ---- reading (loop thread) ---- */
 

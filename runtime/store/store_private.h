@@ -91,7 +91,7 @@ struct store {
 	struct err settle_error;
 	char journal_note[160]; /* why there is no journal */
 
-	atomic_bool full;
+	atomic_bool full, disk_full;    /* disk_full: for that reason */
 	atomic_bool cancel, closing;    /* either: worker jobs return as soon as possible */
 	_Atomic uint64_t first;         /* sequence of the first event that retention has kept */
 	_Atomic uint64_t settled_until; /* settled.sequence, for the loop thread */

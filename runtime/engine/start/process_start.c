@@ -259,9 +259,11 @@ static int request_check(struct engine *engine, const struct start_request *r, c
 		return -1;
 	if (store_full(engine->o.store))
 		return err_set(
-			e, ERR_EXHAUSTED,
-			"the store is full: nothing is started until there is room. Free space on its disk, remove "
-			"old events (bailiff store prune), or raise storeQuotaBytes");
+			e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room. %s",
+			store_disk_full(engine->o.store)
+				? "Its disk is full: free space there, or remove old events (bailiff store prune)"
+				: "Its quota is used up: remove old events (bailiff store prune), or raise "
+				  "storeQuotaBytes");
 	for (int (*const *may)(struct engine *, const struct start_request *, struct err *) =
 		     engine->modules->may_start;
 	     *may; may++)
