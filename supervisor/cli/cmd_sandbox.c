@@ -257,6 +257,8 @@ static void session_text(struct jval result, struct buf *out)
 	applied_text(result, out);
 }
 
+#define SHOW_OPTIONS "cwd ro rw hide net allow-host tmp-size"
+
 /* 1: there is no such session sandbox. */
 static int show_session_sandbox(struct cli *c, const char *given)
 {
@@ -265,6 +267,10 @@ static int show_session_sandbox(struct cli *c, const char *given)
 	jw_kstr(&q.w, "sandboxId", given);
 	if (request_read(c, &q, "get_sandbox") < 0)
 		return 1;
+	/* They describe what another sandbox would be; this one stays as it is. */
+	if (noun_first_given(c, SHOW_OPTIONS))
+		return cli_usage(c, "option '--%s': '%s' is a session sandbox, which it cannot change; name a profile",
+				 noun_first_given(c, SHOW_OPTIONS), given);
 	return print_sandbox(c, q.result, session_text) ? EXIT_FAILED : 0;
 }
 
@@ -407,7 +413,7 @@ static const struct {
 	  SANDBOX_OPTION_NAMES " name cow idle session memory memory-high pids cpus io-weight io-read io-write publish",
 	  1, 1 },
 	{ "list", "all session", 1, 1 },
-	{ "show", "cwd ro rw hide net allow-host tmp-size", 2, 2 },
+	{ "show", SHOW_OPTIONS, 2, 2 },
 	{ "close", "", 2, SIZE_MAX },
 	{ "checkpoint", "", 2, 3 },
 	{ "restore", "", 2, 3 },

@@ -45,6 +45,7 @@ struct follow {
 	struct terminal_modes modes; /* modes that the output has enabled in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
+	bool stalled;        /* that output cannot be stored was printed, once for both streams */
 	char question[72];   /* an approval to ask for; "" = none */
 	char asked[72];      /* the last one */
 	int terminal;        /* to ask on; −1 = nobody is asked */
@@ -229,17 +230,18 @@ static void print_port_hint(struct jval event)
 }
 
 /* The command waits until its output can be stored, and so do we. */
-static void print_stall(struct jval event)
+static void print_stall(struct follow *f, struct jval event)
 {
 	char detail[300], advice[200];
 
-	if (!jval_is_str(jval_get(event, "type"), "runtime.error") ||
+	if (f->stalled || !jval_is_str(jval_get(event, "type"), "runtime.error") ||
 	    !jval_is_str(jval_path(event, "payload.code"), "output_stalled"))
 		return;
 	jval_str(jval_path(event, "payload.detail"), detail, sizeof(detail));
 	jval_str(jval_path(event, "payload.advice"), advice, sizeof(advice));
 	cli_error("%s", detail);
 	cli_hint("%s", advice);
+	f->stalled = true;
 }
 
 /* The end of the process stops everything else; output that was cited before is still written. */
@@ -255,7 +257,7 @@ static void on_event(void *ctx, struct jval event)
 		output_stream_event(f->flow, event);
 	violation_summary_add(&f->denied, event);
 	if (!f->o.json)
-		print_stall(event);
+		print_stall(f, event);
 	if (jval_is_str(jval_get(event, "type"), "action.required") &&
 	    jval_is_str(jval_path(event, "payload.actionType"), "permission"))
 		jval_str(jval_get(event, "actionId"), f->question, sizeof(f->question));

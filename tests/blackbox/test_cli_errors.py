@@ -171,6 +171,26 @@ def test_a_missing_write_root_is_an_error_that_names_its_field(home):
         until("it completes", lambda: rpc.call("get_task", taskId=task.text.strip())["status"] == "completed")
 
 
+def test_a_session_sandbox_is_not_shown_with_options_of_another(home):
+    home.cli("sandbox", "create", "--name", "dev", cwd=home.work)
+    said = failure(home, "sandbox", "show", "--rw", "/", "dev", status=2)
+    assert "option '--rw': 'dev' is a session sandbox" in said, said
+    home.cli("sandbox", "show", "dev", cwd=home.work)
+
+
+def test_an_unknown_checkpoint_is_answered_with_those_that_exist(home):
+    home.cli("sandbox", "create", "--cow", "--name", "dev", cwd=home.work)
+    assert "it has none" in failure(home, "sandbox", "fork", "dev", "nope")
+    home.cli("sandbox", "checkpoint", "dev", "base", cwd=home.work)
+    said = failure(home, "sandbox", "fork", "dev", "nope")
+    assert "which has base" in said and "get_sandbox" not in said, said
+
+
+def test_a_number_that_is_too_long_is_rejected_by_the_name_of_its_field(home):
+    said = home.cli("call", "list_events", '{"limit": 123456789012345678901234567890}', status=1).err.decode()
+    assert "limit: must fit into 64 bits" in said, said
+
+
 def test_task_with_a_successful_command_prints_how_to_complete_it(home):
     task = home.cli("task", "create", "--start", "something", "--", "true", cwd=home.work).text.strip()
     assert f"bailiff task complete {task}" in failure(home, "task", "wait", task, status=3)
