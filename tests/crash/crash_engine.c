@@ -254,6 +254,41 @@ START_TEST(an_output_that_expires_too_early_is_seen)
 }
 END_TEST
 
+/* The controls of MCP servers and peers: one is removed that was not added, a report about a task that is not linked.
+ */
+START_TEST(unknown_servers_and_peers_are_seen)
+{
+	static const struct {
+		enum event_type type;
+		const char *payload;
+	} facts[] = {
+		{ EVENT_MCP_SERVER_REMOVED, "{\"name\":\"x\",\"requestedBy\":{}}" },
+		{ EVENT_CHANNEL_PEER_TASK_UPDATED, "{\"remoteTaskId\":\"x\",\"remoteStatus\":\"working\"}" },
+	};
+
+	for (size_t i = 0; i < countof(facts); i++) {
+		struct sim *s = mem_zalloc(1, sizeof *s);
+		struct event_draft d = { .type = facts[i].type,
+					 .payload = facts[i].payload,
+					 .payload_len = strlen(facts[i].payload) };
+		struct err e = ERR_INIT;
+
+		run_until_there_is(s, &s->turns);
+		d.ids[ID_SESSION] = s->sessions.id[0];
+		d.ids[ID_THREAD] = s->threads.id[0];
+		d.ids[ID_TURN] = s->turns.id[0];
+		d.ids[ID_CHANNEL] = "channel_x";
+		struct store_batch *b = store_batch_new(s->w.store);
+		ck_assert_msg(store_batch_event(b, &d, &e) == 0, "%s", e.message);
+		store_submit(s->w.store, b, 0, NULL, NULL);
+		sim_settle(&s->w);
+		ck_assert_int_lt(check_log(&s->check, s->w.store), 0);
+		sim_end(s);
+		free(s);
+	}
+}
+END_TEST
+
 /* The controls of the simulated model: requests without pairs, an effect too early and one that is repeated. */
 START_TEST(broken_requests_and_effects_are_seen)
 {
@@ -336,6 +371,7 @@ int main(void)
 	tcase_add_test(t, a_broken_log_is_seen);
 	tcase_add_test(t, a_lost_event_is_seen);
 	tcase_add_test(t, an_output_that_expires_too_early_is_seen);
+	tcase_add_test(t, unknown_servers_and_peers_are_seen);
 	tcase_add_test(t, broken_requests_and_effects_are_seen);
 	tcase_add_test(t, a_failure_is_shrunk);
 	tcase_add_test(t, whatever_happens_the_facts_hold);
