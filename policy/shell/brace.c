@@ -88,6 +88,23 @@ static void match_braces(struct brace *b)
 	}
 }
 
+/* {1..{2..3}4}: bash leaves all of it as it is, because the outer braces are no sequence. */
+static bool has_nested_in_sequence(const struct brace *b, size_t open)
+{
+	bool nested = false, dots = false;
+
+	for (size_t i = open + 1; i < b->close[open]; i++) {
+		if (b->close[i]) {
+			nested = true;
+			i = b->close[i];
+		} else {
+			dots |= piece_character(&b->all.piece[i]) == '.' &&
+				piece_character(&b->all.piece[i + 1]) == '.';
+		}
+	}
+	return nested && dots;
+}
+
 /* {a},b} expands to a} and b: for bash a brace pair without a comma is not closed yet. Such words are not expanded. */
 static bool is_ambiguous(const struct brace *b)
 {
@@ -96,6 +113,8 @@ static bool is_ambiguous(const struct brace *b)
 	for (size_t i = 0; i < b->all.count; i++) {
 		const int c = piece_character(&b->all.piece[i]);
 
+		if (b->close[i] && !b->comma[i] && has_nested_in_sequence(b, i))
+			return true;
 		if (seen && comma && c == '}')
 			return true;
 		comma |= seen && c == ',';

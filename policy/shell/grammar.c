@@ -588,6 +588,10 @@ static void take_prefix(struct parser *p, enum keyword k)
 		}
 		p->at = from;
 	}
+	/* In a substitution bash moves a redirection behind the command: $(time >f -p cmd) is `time -p cmd >f` for it.
+	 */
+	if (k == KW_TIME && parser_op(p) == OP_REDIRECT)
+		parser_fail(p, "a redirection directly after time");
 	/* time -v make: where `time` is not a keyword, it is a program with options. */
 	p->script->bashisms |= k == KW_TIME && parser_peek(p) == '-';
 }

@@ -4,6 +4,7 @@
 #include "runtime/base/text.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdint.h>
 
 void word_parts_add(struct parser *p, struct word_parts *w, struct shell_part part)
@@ -123,6 +124,12 @@ static const char *parse_escape(const char *s, const char *end, char *out, size_
 		out[(*n)++] = (char)value;
 		return s;
 	}
+	if (c == 'x' && s + 1 < end && s[1] == '{') {
+		/* Any number of digits, of which the last byte counts, also none; the closing brace may be missing. */
+		s = parse_number(s + 2, end, 16, UINT_MAX, &value);
+		out[(*n)++] = (char)value;
+		return s < end && *s == '}' ? s + 1 : s;
+	}
 	if (c == 'x' || c == 'u' || c == 'U') {
 		const char *after = parse_number(s + 1, end, 16, c == 'x' ? 2 : c == 'u' ? 4 : 8, &value);
 
@@ -134,8 +141,8 @@ static const char *parse_escape(const char *s, const char *end, char *out, size_
 			return after;
 		}
 	} else if (c == 'c' && s + 1 < end) {
-		out[(*n)++] = (char)(s[1] & 0x1f);
-		return s + 2;
+		out[(*n)++] = s[1] == '?' ? 0x7f : (char)(s[1] & 0x1f);
+		return s[1] == '\\' && s + 2 < end && s[2] == '\\' ? s + 3 : s + 2;
 	}
 	/* An unknown escape stays as it is, with its backslash. */
 	out[(*n)++] = '\\';
