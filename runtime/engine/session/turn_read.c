@@ -125,9 +125,11 @@ bool turn_queue_is_empty(struct engine *engine, const char *thread_id)
 	struct queue_doc d;
 	struct err e = ERR_INIT;
 	int r = view_read_speculative(engine->o.store, &queue_schema, thread_id, &text, &d, &e);
-	struct jiter it = jiter_on(d.order);
 
-	return r > 0 || (r == 0 && !jiter_next(&it));
+	if (r != 0)
+		return r > 0;
+	struct jiter it = jiter_on(d.order);
+	return !jiter_next(&it);
 }
 
 int turn_queue_read(struct engine *engine, const char *thread_id, struct turn_queue *ret, struct err *e)
