@@ -6,7 +6,7 @@
 Each generated script (shell_generator.py) runs as `bash -c` and as `dash -c` in an empty folder with a PATH that has nothing but shells, wrappers and
 recorders. What was recorded, name and arguments, must be among the commands that build/shell_reader lists for the same text, unless the
 reader says that it does not understand the text: such a line is never allowed without a question. First comes a control: the same
-comparison with a reader that is blind to one of the commands must fail.
+comparison with a reader that is blind to one of the commands must fail. Scripts never run as root: their redirections write files anywhere.
 """
 
 import argparse
@@ -32,6 +32,7 @@ PROGRAMS = ("bash", "dash", "sh", "env", "xargs", "timeout", "nice", "nohup")
 DEADLINE_S = 20         # for the scripts of one shell; beyond it each is run alone, and what it has recorded by then is compared
 BATCH = 200             # scripts for one worker at a time
 PER_SHELL = 50          # of them for one shell
+SCRIPT_UID = 61234      # of scripts, if this runs as root
 LIFE_FD = 20            # a pipe that every process of a shell has open
 SEPARATORS = re.compile(r"\\c[]>_}~^]")     # $'…' with what separates records
 UNDERSTOOD_MIN = 0.35   # of the runs: below that, the comparison would say little
@@ -60,7 +61,9 @@ class World:
     """The folder in which scripts run, and what they may run."""
 
     def __init__(self):
+        self.drop = [] if os.geteuid() else [shutil.which("setpriv"), f"--reuid={SCRIPT_UID}", f"--regid={SCRIPT_UID}", "--clear-groups", "--no-new-privs"]
         self.top = tempfile.mkdtemp(prefix="bailiff-differential-")
+        os.chmod(self.top, 0o711)
         self.bin = os.path.join(self.top, "bin")
         os.mkdir(self.bin)
         for name in PROGRAMS:
@@ -70,7 +73,10 @@ class World:
             os.link(os.path.join(self.bin, shell_generator.NAMES[0]), os.path.join(self.bin, name))
 
     def folder(self):
-        return tempfile.mkdtemp(dir=self.top)
+        folder = tempfile.mkdtemp(dir=self.top)
+        if self.drop:
+            os.chown(folder, SCRIPT_UID, SCRIPT_UID)
+        return folder
 
     def remove(self):
         shutil.rmtree(self.top, ignore_errors=True)
@@ -79,8 +85,8 @@ class World:
 def run_shell(world, folder, shell, program, out, scripts):
     """Lets one shell run the scripts and waits for all of their processes; whether they ended in time."""
     read, write = os.pipe()
-    pid = os.posix_spawn(os.path.join(world.bin, shell), [shell, "-c", program, shell, out, *scripts],
-                         {"PATH": world.bin, "HOME": folder, "LC_ALL": "C.UTF-8"},
+    argv = [*world.drop, os.path.join(world.bin, shell), "-c", program, shell, out, *scripts]
+    pid = os.posix_spawn(argv[0], argv, {"PATH": world.bin, "HOME": folder, "LC_ALL": "C.UTF-8"},
                          file_actions=[(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)] + [(os.POSIX_SPAWN_DUP2, write, LIFE_FD)],
                          setsid=True)
     os.close(write)
@@ -193,7 +199,7 @@ def main():
     p.add_argument("--only", type=int)
     p.add_argument("--keep")
     a = p.parse_args()
-    absent = [s for s in PROGRAMS if not shutil.which(s)]
+    absent = [s for s in PROGRAMS + (() if os.geteuid() else ("setpriv",)) if not shutil.which(s)]
     if absent:
         print("ok 1 - the parser finds what shells execute # SKIP no " + ", ".join(absent))
         return 77
