@@ -20,6 +20,16 @@
 #define EVENT_IDS_END 0xffu
 #define EVENT_ID_MAX 255u /* its length is one byte */
 
+static const struct {
+	const char *member;
+	uint8_t len; /* of `member` */
+	bool indexed;
+} id_fields[] = {
+#define ID_FIELD(NAME, name, member, indexed) [ID_##NAME] = { member, sizeof(member) - 1, indexed },
+#include "runtime/event/id_fields.def"
+#undef ID_FIELD
+};
+
 /* Ids of other systems (a JSON-RPC id, a trace) are any text; all others have the alphabet of id_valid. */
 static bool event_id_is_foreign(enum id_field f) { return f == ID_REQUEST || f == ID_TRACE || f == ID_SPAN; }
 
@@ -37,15 +47,30 @@ static int event_check_id(enum id_field f, const char *id, size_t n, struct err 
 	return 0;
 }
 
+/* The ids that a draft has, in the order of their fields. */
+struct draft_ids {
+	size_t count;
+	struct draft_id {
+		enum id_field field;
+		const char *text;
+		size_t len;
+	} id[ID_FIELD_COUNT];
+};
+
 /* Checked when the event is added, so that the writer cannot fail on it later. */
-static int event_check_draft(const struct event_draft *d, const struct event_info *info, struct err *e)
+static int event_check_draft(const struct event_draft *d, const struct event_info *info, struct draft_ids *ids,
+			     struct err *e)
 {
 	uint32_t need = info->required_ids | 1u << ID_SESSION;
 
+	ids->count = 0;
 	for (int f = 0; f < ID_FIELD_COUNT; f++) {
 		if (d->ids[f]) {
-			if (event_check_id(f, d->ids[f], strlen(d->ids[f]), e) < 0)
+			const struct draft_id id = { (enum id_field)f, d->ids[f], strlen(d->ids[f]) };
+
+			if (event_check_id(id.field, id.text, id.len, e) < 0)
 				return -1;
+			ids->id[ids->count++] = id;
 		} else if (need >> f & 1) {
 			return err_field(e, id_field_member(f), "%s needs %s", info->name, id_field_member(f));
 		}
@@ -109,9 +134,8 @@ static int event_check_members(const struct event_info *info, const char *text, 
 }
 
 /* `,"member":"text"` for texts that need no escaping */
-static void event_put_plain(struct buf *out, const char *member, const char *text)
+static void event_put_plain(struct buf *out, const char *member, size_t m, const char *text, size_t n)
 {
-	size_t m = strlen(member), n = strlen(text);
 	char *at = buf_reserve(out, m + n + 6);
 
 	*at++ = ',';
@@ -129,25 +153,27 @@ static void event_put_plain(struct buf *out, const char *member, const char *tex
 
 /* The envelope up to where further members and the payload go; ends without a comma. */
 static void event_put_envelope(struct buf *out, const struct event_env *env, const struct event_draft *d,
-			       uint64_t real_us)
+			       const struct draft_ids *ids, uint64_t real_us)
 {
+	static const char begin[] = "\"type\":\"";
+	const struct event_info *info = event_info(d->type);
 	char id[ID_TEXT_MAX], now[CLOCK_TEXT_MAX];
 	struct jw w = { .buf = out, .need_comma = true };
 
 	id_make(ID_KIND_EVENT, id);
 	clock_format(real_us, now);
-	buf_str(out, "\"type\":\"");
-	buf_str(out, event_info(d->type)->name);
+	buf_append(out, begin, sizeof(begin) - 1);
+	buf_append(out, info->name, info->name_len);
 	buf_byte(out, '"');
-	event_put_plain(out, "eventId", id);
-	event_put_plain(out, "timestamp", now);
+	event_put_plain(out, "eventId", 7, id, strlen(id));
+	event_put_plain(out, "timestamp", 9, now, strlen(now));
 	jw_kstr(&w, "schemaVersion", env->schema_version);
 	jw_kstr(&w, "runtimeId", env->runtime_id);
-	for (int f = 0; f < ID_FIELD_COUNT; f++) {
-		if (d->ids[f] && event_id_is_foreign(f))
-			jw_kstr(&w, id_field_member(f), d->ids[f]);
-		else if (d->ids[f])
-			event_put_plain(out, id_field_member(f), d->ids[f]);
+	for (const struct draft_id *i = ids->id; i < ids->id + ids->count; i++) {
+		if (event_id_is_foreign(i->field))
+			jw_kstrn(&w, id_field_member(i->field), i->text, i->len);
+		else
+			event_put_plain(out, id_fields[i->field].member, id_fields[i->field].len, i->text, i->len);
 	}
 	jw_kopt(&w, "status", d->status);
 	jw_kopt(&w, "statusReason", d->status_reason);
@@ -163,35 +189,32 @@ int event_encode(const struct event_env *env, const struct event_draft *d, struc
 	const struct event_info *info = event_info(d->type);
 	struct event_head head = { .version = EVENT_RECORD_VERSION, .type = d->type, .uid = d->uid };
 	size_t start = out->len, ids_at = start + sizeof(head), json_at;
+	struct draft_ids ids;
 
 	if (!info)
 		return err_set(e, ERR_INTERNAL, "there is no event type %d", (int)d->type);
-	if (event_check_draft(d, info, e) < 0)
+	if (event_check_draft(d, info, &ids, e) < 0)
 		return -1;
 	head.real_us = d->real_us ? d->real_us : clock_real_us();
 
 	buf_reserve(out, sizeof(head) + 1024 + d->payload_len + d->members_len);
 	buf_append(out, &head, sizeof(head)); /* its lengths follow below */
-	for (int f = 0; f < ID_FIELD_COUNT; f++) {
-		size_t n;
-
-		if (!d->ids[f])
-			continue;
-		n = strlen(d->ids[f]);
-		buf_byte(out, (char)f);
-		buf_byte(out, (char)n);
-		buf_append(out, d->ids[f], n);
+	for (const struct draft_id *i = ids.id; i < ids.id + ids.count; i++) {
+		buf_byte(out, (char)i->field);
+		buf_byte(out, (char)i->len);
+		buf_append(out, i->text, i->len);
 	}
 	buf_byte(out, (char)EVENT_IDS_END);
 	json_at = out->len;
-	event_put_envelope(out, env, d, head.real_us);
+	event_put_envelope(out, env, d, &ids, head.real_us);
 	buf_byte(out, ',');
 	if (d->members_len) {
 		size_t at = out->len;
 
 		buf_append(out, d->members, d->members_len);
 		buf_byte(out, ',');
-		if (event_check_members(info, out->data + at, d->members_len, e) < 0)
+		if (!(d->members_fit && !info->required_members[0]) &&
+		    event_check_members(info, out->data + at, d->members_len, e) < 0)
 			goto fail;
 	} else if (payload_names_missing(info, 0, e) < 0) {
 		goto fail;
@@ -245,7 +268,7 @@ static bool event_view_ids(const unsigned char *p, size_t len, struct id_text id
 static bool event_view_json(const struct event_view *v)
 {
 	const char *name = event_info(v->type)->name;
-	size_t n = strlen(name);
+	size_t n = event_info(v->type)->name_len;
 
 	/* "type":"<name>",…} */
 	return v->json_len >= 8 + n + 3 && v->json_len <= EVENT_MAX && memcmp(v->json, "\"type\":\"", 8) == 0 &&
@@ -413,15 +436,6 @@ void event_json(const struct event_view *v, struct buf *out)
 
 /* The tables of event types and id fields, and lookups in them. */
 
-static const struct {
-	const char *member;
-	bool indexed;
-} id_fields[] = {
-#define ID_FIELD(NAME, name, member, indexed) [ID_##NAME] = { member, indexed },
-#include "runtime/event/id_fields.def"
-#undef ID_FIELD
-};
-
 const char *id_field_member(enum id_field f) { return id_fields[f].member; }
 
 bool id_field_indexed(enum id_field f) { return id_fields[f].indexed; }
@@ -449,6 +463,7 @@ static const struct event_info infos[] = {
 #define WRITTEN(member, fields) fields
 #define EVENT_TYPE(NAME, name_, wire, class_, origin_, extension_, ids_, members_, cause_, fields) \
 	[EVENT_##NAME] = { .name = wire,                                                           \
+			   .name_len = sizeof(wire) - 1,                                           \
 			   .class = EVENT_##class_,                                                \
 			   .origin = EVENT_BY_##origin_,                                           \
 			   .extension = extension_,                                                \

@@ -72,6 +72,7 @@ enum event_origin {
 
 struct event_info {
 	const char *name; /* "process.started" */
+	size_t name_len;
 	enum event_class class;
 	enum event_origin origin;
 	bool extension;               /* not in the published schema */
@@ -103,6 +104,8 @@ struct event_draft {
 	bool payload_fits;   /* payload_write has compared it with the type's row */
 	const char *members; /* further top-level members: `"permissionDecision":{…},"refs":{…}`, or NULL */
 	size_t members_len;
+	bool members_fit; /* payload_write_envelope has written them: each name is there once, and none is
+			     event_encode's */
 };
 
 #define EVENT_MAX (64 * 1024) /* no event's JSON is larger */

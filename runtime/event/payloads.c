@@ -57,14 +57,17 @@ static inline void put_json(struct jw *w, const char *key, const struct json_val
 	json_value_member(w, key, *v);
 }
 
-/* Members without braces around them: a function's or, from a buffer, their text. False: which ones is not known. */
+/*
+ * Members without braces around them: a function's, which is trusted to write the fields of its row, or, from a buffer,
+ * their text. False: which ones is not known.
+ */
 static inline bool put_members(struct jw *w, const struct json_value *v)
 {
 	if (v->write)
 		v->write(w, v->value, v->n);
 	else if (v->value)
 		jw_raw(w, v->value, v->n);
-	return false;
+	return v->write;
 }
 
 /* Only a text that was passed as JSON may be something else; "{}" and "[]" are not. */
@@ -143,7 +146,10 @@ bool payload_write(struct jw *w, enum event_type type, const struct envelope *pa
 	return writers[type](w, payload);
 }
 
-void payload_write_envelope(struct jw *w, const struct envelope_members_part *m) { write_envelope_members_part(w, m); }
+bool payload_write_envelope(struct jw *w, const struct envelope_members_part *m)
+{
+	return write_envelope_members_part(w, m);
+}
 
 /* ---- reading ---- */
 

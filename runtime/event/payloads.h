@@ -79,7 +79,8 @@ struct envelope {
  * payload_check need not read them again. False: not certain.
  */
 bool payload_write(struct jw *w, enum event_type type, const struct envelope *payload);
-void payload_write_envelope(struct jw *w, const struct envelope_members_part *m);
+/* True: each of them is one JSON value. False: not certain. */
+bool payload_write_envelope(struct jw *w, const struct envelope_members_part *m);
 
 /* ---- reading ---- */
 

@@ -4,6 +4,9 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/event/payload.h"
+
+#include <assert.h>
 
 #define BODY_USUAL 1000 /* initial buffer size; most payloads are shorter and need no second allocation */
 
@@ -27,7 +30,8 @@ int fact_emit(struct transaction *tx, const struct scope *s, enum event_type typ
 	jw_obj_end(&w);
 	draft.payload = body.data;
 	draft.payload_len = body.len;
-	payload_write_envelope(&m, &payload->members);
+	assert(!draft.payload_fits || payload_check(event_info(type), body.data, body.len, &e) == 0);
+	draft.members_fit = payload_write_envelope(&m, &payload->members);
 	draft.members = members.data;
 	draft.members_len = members.len;
 	if (transaction_add_event(tx, &draft, &e) < 0) {
