@@ -28,6 +28,7 @@ struct engine {
 	char system_session[ID_SIZE], system_thread[ID_SIZE], system_turn[ID_SIZE];
 	bool stopping;
 	bool model_requested; /* an event of this runtime may have opened a model request */
+	bool turns_queued;    /* an event of this runtime has put a turn into a queue */
 	struct engine_counts counts;
 	/* Contents of the policy files, as the host parsed them. Borrowed from the host; each may be NULL. */
 	const struct policy_profiles *profiles;

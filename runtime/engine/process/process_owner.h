@@ -86,7 +86,7 @@ enum owner_kind owner_kind_find(const char *name); /* OWNER_NONE = no such kind 
 /* What the modules above need of a process that has been freed. Ids are "" if the process had none. */
 struct process_over {
 	enum owner_kind owner;
-	bool owns_turn;
+	bool owns_turn, made_thread;
 	char owner_id[ID_SIZE], task_id[ID_SIZE], job_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE];
 	char sandbox_id[ID_SIZE];
 };

@@ -651,7 +651,10 @@ static void finish_process(struct engine *engine, const struct policy_hooks *kno
 {
 	struct process *p = ctx;
 	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
-	struct finished x = { .engine = engine, .over = { .owner = p->owner, .owns_turn = p->owns_turn } };
+	struct finished x = {
+		.engine = engine,
+		.over = { .owner = p->owner, .owns_turn = p->owns_turn, .made_thread = p->makes_thread },
+	};
 
 	/* Copied, because the hooks run after the process is freed. */
 	memcpy(x.over.owner_id, p->owner_id, ID_SIZE);

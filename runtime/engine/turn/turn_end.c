@@ -318,7 +318,8 @@ void turn_on_process_over(struct engine *engine, const struct process_over *x)
 	/* A process's own turn has ended with it; otherwise the process was a part of the turn. */
 	if (x->owns_turn) {
 		turn_waiters_answer(engine, x->turn_id);
-		turn_thread_free(engine, x->thread_id);
+		if (!x->made_thread || engine->turns_queued) /* else its queue is empty */
+			turn_thread_free(engine, x->thread_id);
 	} else {
 		turn_step(engine, x->turn_id);
 	}

@@ -189,6 +189,7 @@ void turn_queue_fact(const struct turn_queue *q, const char *change, const char 
 		.uid = q->uid, .session = q->session_id, .thread = q->thread_id, .turn = turn_id, .request = request_id
 	};
 
+	tx->engine->turns_queued |= q->count > 0;
 	EMIT(queue_changed, tx, s, .order = json_from_ids(q->ids, q->count), .change = change, .queuedTurnId = turn_id,
 	     .policy = "in_order", .resumeState = q->held ? "held" : "running");
 }
