@@ -2,6 +2,7 @@
 
 #include "policy/decision.h"
 #include "policy/profiles.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/engine/core/core.h"
@@ -11,6 +12,7 @@
 
 /* Space for all hosts in a fact, in addition to PROFILE_TEXT_MAX for paths. An event has both twice. */
 #define HOSTS_TEXT_MAX 6144u
+#define PROFILE_REST_USUAL 600u /* space for what is added to the members that compiled_profile keeps */
 
 /* The cleaned HOME of the base environment; "" = none, invalid or "/". */
 static void home_of(const struct buf *env, char ret[PATH_MAX])
@@ -92,6 +94,8 @@ struct compiled_profile {
 	struct buf key;
 	struct profile profile;
 	char *git_left_out;
+	struct buf members;           /* those of sandboxProfile that depend on nothing else */
+	char hash[PLAN_SANDBOX_HASH]; /* sandbox_setup_hash; "" = not requested yet */
 };
 
 static void compiled_unref(struct compiled_profile *x)
@@ -101,6 +105,7 @@ static void compiled_unref(struct compiled_profile *x)
 	buf_done(&x->key);
 	profile_done(&x->profile);
 	free(x->git_left_out);
+	buf_done(&x->members);
 	free(x);
 }
 
@@ -203,6 +208,8 @@ static int compile_profile(const struct sandbox_request *r, const struct profile
 	return 0;
 }
 
+static void write_members(struct compiled_profile *x);
+
 /* `base` is the profile as the policy has it. */
 static int find_profile(struct engine *engine, const struct sandbox_request *r, const struct profile_paths *place,
 			bool may_widen, const struct profile *base, struct sandbox_setup *f, struct err *e)
@@ -224,6 +231,7 @@ static int find_profile(struct engine *engine, const struct sandbox_request *r, 
 			compiled_unref(x);
 			return -1;
 		}
+		write_members(x);
 		keep_compiled(engine, x);
 	}
 	f->compiled = x;
@@ -345,6 +353,25 @@ bool sandbox_setup_cwd_is_private(const struct sandbox_setup *f)
 	return f->profile.confined && kind == PLAN_MOUNT_EMPTY;
 }
 
+/* Hosts and credentials are not in the plan: the proxy gets them once, with the holder. */
+const char *sandbox_setup_hash(const struct sandbox_setup *f, const struct plan_head *plan)
+{
+	const struct host_rules *hosts = &f->profile.hosts;
+	char *ret = f->compiled->hash;
+	buf_auto struct buf all = BUF_INIT;
+
+	if (ret[0])
+		return ret;
+	plan_sandbox_hash(plan, ret);
+	buf_str(&all, ret);
+	for (size_t i = 0; plan->network == PLAN_NET_ALLOW && i < hosts->count; i++) {
+		buf_printf(&all, "\n%u %u ", hosts->rule[i].kind, hosts->rule[i].deny);
+		host_rule_text(&hosts->rule[i], &all);
+	}
+	hash_sha256_text(all.data, all.len, ret);
+	return ret;
+}
+
 /* ---- JSON for facts and results ---- */
 
 static void paths_json(const struct profile *p, const char *key, uint32_t kind, uint32_t also, struct jw *w)
@@ -387,32 +414,39 @@ static void hosts_json(const struct host_rules *s, const char *key, unsigned whi
 		jw_kuint(w, omitted_key, omitted);
 }
 
+static void write_members(struct compiled_profile *x)
+{
+	const struct profile *p = &x->profile;
+	struct jw w = jw_on(&x->members);
+
+	paths_json(p, "readRoots", PLAN_MOUNT_SYSTEM, PLAN_MOUNT_READ, &w);
+	paths_json(p, "writeRoots", PLAN_MOUNT_WRITE, 0, &w);
+	paths_json(p, "hidden", PLAN_MOUNT_HIDE, 0, &w);
+	if (p->confined) {
+		paths_json(p, "private", PLAN_MOUNT_EMPTY, 0, &w);
+		paths_json(p, "protected", PLAN_MOUNT_PROTECT, 0, &w);
+		jw_kbool(&w, "copyOnWrite", p->cow);
+	}
+	if (x->git_left_out)
+		jw_kstr(&w, "gitLeftOut", x->git_left_out);
+	jw_kstr(&w, "network", profile_network_name(p->network));
+	if (p->confined && p->network == PLAN_NET_ALLOW) {
+		size_t room = HOSTS_TEXT_MAX;
+		hosts_json(&p->hosts, "allowedHosts", 0, &room, &w);
+		hosts_json(&p->hosts, "deniedHosts", 1, &room, &w);
+		hosts_json(&p->hosts, "credentials", 2, &room, &w);
+	}
+}
+
 void sandbox_setup_profile_json(const struct sandbox_setup *f, const struct process_limits *limits, struct jw *w)
 {
-	const struct profile *p = &f->profile;
-
+	buf_reserve(w->buf, f->compiled->members.len + PROFILE_REST_USUAL);
 	jw_obj(w);
-	jw_kstr(w, "mode", p->name);
+	jw_kstr(w, "mode", f->profile.name);
 	jw_kstr(w, "cwd", f->workspace.cwd);
 	if (f->workspace.path[0])
 		jw_kstr(w, "workspace", f->workspace.path);
-	paths_json(p, "readRoots", PLAN_MOUNT_SYSTEM, PLAN_MOUNT_READ, w);
-	paths_json(p, "writeRoots", PLAN_MOUNT_WRITE, 0, w);
-	paths_json(p, "hidden", PLAN_MOUNT_HIDE, 0, w);
-	if (p->confined) {
-		paths_json(p, "private", PLAN_MOUNT_EMPTY, 0, w);
-		paths_json(p, "protected", PLAN_MOUNT_PROTECT, 0, w);
-		jw_kbool(w, "copyOnWrite", p->cow);
-	}
-	if (f->git_left_out)
-		jw_kstr(w, "gitLeftOut", f->git_left_out);
-	jw_kstr(w, "network", profile_network_name(p->network));
-	if (p->confined && p->network == PLAN_NET_ALLOW) {
-		size_t room = HOSTS_TEXT_MAX;
-		hosts_json(&p->hosts, "allowedHosts", 0, &room, w);
-		hosts_json(&p->hosts, "deniedHosts", 1, &room, w);
-		hosts_json(&p->hosts, "credentials", 2, &room, w);
-	}
+	jw_raw(w, f->compiled->members.data, f->compiled->members.len);
 	json_value_member(w, "processLimits", json_limits(limits));
 	jw_karr(w, "violationRefs");
 	jw_arr_end(w);

@@ -16,6 +16,7 @@ struct jw;
 struct caller;
 struct sandbox_request;
 struct process_limits;
+struct plan_head;
 
 struct compiled_profile;
 
@@ -35,6 +36,12 @@ void sandbox_setup_done(struct sandbox_setup *f);
 void sandbox_setup_forget(struct engine *engine); /* the compiled profiles that are kept */
 #define sandbox_setup_auto __attribute__((cleanup(sandbox_setup_done)))
 
+/*
+ * A hash of the sandbox: equal for two plans if and only if a command with one may run in the sandbox that was made
+ * with the other. `plan` is one that was made from the setup; the profile determines all that is hashed, so it keeps
+ * the hash.
+ */
+const char *sandbox_setup_hash(const struct sandbox_setup *f, const struct plan_head *plan);
 /* Whether the working directory is the sandbox's own and deleted with it. */
 bool sandbox_setup_cwd_is_private(const struct sandbox_setup *f);
 /* The member sandboxProfile of sandbox.applied. */

@@ -23,8 +23,8 @@
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/process/process.h"
 
-struct host_rules;
 struct plan_head;
+struct sandbox_setup;
 struct process_command_exited;
 struct session_updated;
 struct subagent_closed;
@@ -105,7 +105,7 @@ char *sandbox_take_note(struct engine *engine, const char *sandbox_id);
 int sandbox_enter(struct engine *engine, const struct start_request *r, const struct caller *c,
 		  struct start_request *ret, struct err *e);
 /* Records the plan of a first holder. Any other plan must fit it, else ERR_STATE with the first difference. */
-int sandbox_check_plan(struct process *p, const struct plan_head *plan, const struct host_rules *hosts, struct err *e);
+int sandbox_check_plan(struct process *p, const struct sandbox_setup *f, const struct plan_head *plan, struct err *e);
 
 /* Whether the copy-on-write layers of this holder are a copy that exists before its start (restore, fork). */
 bool sandbox_starts_copied(const struct process *p);

@@ -323,7 +323,7 @@ static int load_sandbox(struct engine *engine, const char *id, struct err *e)
 	id_copy(s->session_id, d.sessionId);
 	snprintf(s->process_id, sizeof s->process_id, "%.*s", (int)sizeof s->process_id - 1, d.processId);
 	snprintf(s->hash, sizeof s->hash, "%.*s", (int)sizeof s->hash - 1, d.sandboxHash);
-	s->profile_json = mem_strndup(d.sandboxProfile.text, d.sandboxProfile.len);
+	sandbox_take_profile(s, d.sandboxProfile.text, d.sandboxProfile.len);
 	s->idle_ms = view_counted(d.idleMs);
 	s->bound = d.bound;
 	s->end_with_client = d.endsWithClient;

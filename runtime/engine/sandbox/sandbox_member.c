@@ -10,11 +10,10 @@
 
 #include "runtime/engine/sandbox/sandbox_private.h"
 
-#include "runtime/base/hash.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "sandbox/host_rule.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 
 /* ---- options ---- */
 
@@ -78,14 +77,10 @@ static int check_options(const struct sandbox *s, const struct sandbox_request *
 {
 	const struct sandbox_request *own = &s->spec.request;
 	const struct profile_change *a = &given->change, *b = &own->change;
-	char network[16] = "";
 
-	if (a->network)
-		jval_str(jval_get(jval_of(s->profile_json, strlen(s->profile_json)), "network"), network,
-			 sizeof network);
 	if (check_text(s, "profile", given->profile, own->profile, e) < 0 ||
 	    check_text(s, "sandbox.workspace", given->workspace, own->workspace, e) < 0 ||
-	    check_text(s, "sandbox.network", a->network, network, e) < 0 ||
+	    check_text(s, "sandbox.network", a->network, s->network, e) < 0 ||
 	    check_list(s, "sandbox.readRoots", a->read, a->nread, b->read, b->nread, e) < 0 ||
 	    check_list(s, "sandbox.writeRoots", a->write, a->nwrite, b->write, b->nwrite, e) < 0 ||
 	    check_list(s, "sandbox.hidden", a->hide, a->nhide, b->hide, b->nhide, e) < 0 ||
@@ -248,34 +243,18 @@ static int report_difference(const struct sandbox *s, const struct process *p, s
 		name);
 }
 
-/* Hosts and credentials are not in the plan: the proxy gets them once, with the holder. */
-static void sandbox_hash(const struct plan_head *plan, const struct host_rules *hosts, char ret[PLAN_SANDBOX_HASH])
-{
-	buf_auto struct buf all = BUF_INIT;
-
-	plan_sandbox_hash(plan, ret);
-	buf_str(&all, ret);
-	for (size_t i = 0; plan->network == PLAN_NET_ALLOW && i < hosts->count; i++) {
-		buf_printf(&all, "\n%u %u ", hosts->rule[i].kind, hosts->rule[i].deny);
-		host_rule_text(&hosts->rule[i], &all);
-	}
-	hash_sha256_text(all.data, all.len, ret);
-}
-
-int sandbox_check_plan(struct process *p, const struct plan_head *plan, const struct host_rules *hosts, struct err *e)
+int sandbox_check_plan(struct process *p, const struct sandbox_setup *f, const struct plan_head *plan, struct err *e)
 {
 	struct sandbox *s = p->sandbox_id[0] ? sandbox_get(p->engine, p->sandbox_id) : NULL;
-	char hash[PLAN_SANDBOX_HASH];
 
 	if (!p->sandbox_id[0])
 		return 0;
 	if (!s)
 		return err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' is closed: create another one", p->sandbox_id);
-	sandbox_hash(plan, hosts, hash);
+	const char *hash = sandbox_setup_hash(f, plan);
 	if (p->holder && !s->created) {
 		memcpy(s->hash, hash, sizeof s->hash);
-		free(s->profile_json);
-		s->profile_json = mem_strdup(p->sandbox_json);
+		sandbox_take_profile(s, p->sandbox_json, strlen(p->sandbox_json));
 		return 0;
 	}
 	return strcmp(hash, s->hash) == 0 ? 0 : report_difference(s, p, e);

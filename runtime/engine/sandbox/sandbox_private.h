@@ -48,7 +48,8 @@ struct sandbox {
 	struct sandbox_base base; /* … and for which directory */
 	struct buf nested, git;   /* of `base` */
 	char hash[PLAN_SANDBOX_HASH];
-	char *profile_json; /* the holder's sandboxProfile */
+	char *profile_json; /* the holder's sandboxProfile … */
+	char network[16];   /* … and its member network */
 	char *replaces;     /* sandbox of a session: why it replaces an earlier one, for the first start; or NULL */
 	uint64_t used;      /* … the number of its last start, counted over all of them; 0 = none yet */
 	char *apart;        /* … text about the next start (struct start_request) */
@@ -78,6 +79,7 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, uint32_t uid)
 void sandbox_free(struct sandbox *s);
 /* Takes `request`, a JSON object as sandbox_request_write writes it. −1: it is not valid. */
 int sandbox_take_request(struct sandbox *s, json_t *request, struct err *e);
+void sandbox_take_profile(struct sandbox *s, const char *json, size_t len); /* a copy of the holder's sandboxProfile */
 /* Takes the repositories of its workspace as they are known now. */
 void sandbox_take_repos(struct sandbox *s);
 void sandbox_request_write(const struct sandbox_request *r, struct jw *w);

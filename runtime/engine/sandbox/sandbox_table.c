@@ -49,6 +49,13 @@ void sandbox_free(struct sandbox *s)
 	free(s);
 }
 
+void sandbox_take_profile(struct sandbox *s, const char *json, size_t len)
+{
+	free(s->profile_json);
+	s->profile_json = mem_strndup(json, len);
+	jval_str(jval_get(jval_of(json, len), "network"), s->network, sizeof s->network);
+}
+
 /* ---- the stored request ---- */
 
 static void write_list(struct jw *w, const char *key, const char *list, size_t len)

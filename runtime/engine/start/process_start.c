@@ -37,6 +37,7 @@
 #define KIND_LIMITS (1u << 30)         /* with required limits */
 #define KIND_LIMITS_DEFAULT (1u << 31) /* with limits that are not required */
 #define ENVIRONMENT_TOLD 200u          /* variable names listed in events */
+#define ENVIRONMENT_USUAL 300u         /* bytes of these names, at first */
 #define HOOKS_EXTRA 4096u              /* hook processes allowed in addition to maxProcesses */
 #define DISPLAY_MAX 2048u
 #define COMMAND_INLINE_MAX (16u * 1024) /* of argv's JSON in events; longer ones go behind a ref */
@@ -110,12 +111,14 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
 static void record_environment(struct process *p, const struct process_environment *v)
 {
 	const char **sorted = mem_dup(v->vars, (v->count + 1) * sizeof *sorted);
+	const size_t profile_len = strlen(p->sandbox_json) - 1; /* without its closing brace */
 	struct buf json = BUF_INIT, all = BUF_INIT;
 	char hash[HASH_SHA256_TEXT];
 	struct jw w = jw_on(&json);
 
 	qsort(sorted, v->count, sizeof *sorted, by_text);
-	buf_append(&json, p->sandbox_json, strlen(p->sandbox_json) - 1); /* without its closing brace */
+	buf_reserve(&json, profile_len + ENVIRONMENT_USUAL);
+	buf_append(&json, p->sandbox_json, profile_len);
 	w.need_comma = true;
 	jw_karr(&w, "environment");
 	for (size_t i = 0; i < v->count; i++) {
@@ -127,7 +130,8 @@ static void record_environment(struct process *p, const struct process_environme
 	}
 	jw_arr_end(&w);
 	hash_sha256_text(all.data ? all.data : "", all.len, hash);
-	mem_auto char *ref = mem_printf("env_%.32s", hash);
+	char ref[sizeof "env_" + 32];
+	snprintf(ref, sizeof ref, "env_%.32s", hash);
 	jw_kstr(&w, "environmentRef", ref);
 	jw_obj_end(&w);
 	free(p->sandbox_json);
@@ -525,7 +529,7 @@ static struct process *make_process(struct engine *engine, const struct start_re
 	     : r->hooked ? take_hooked(p, r->hooked)
 			 : process_find_session(p, r, c, e)) == 0 &&
 	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0 &&
-	    sandbox_check_plan(p, (const struct plan_head *)(const void *)plan->data, &f->profile.hosts, e) == 0) {
+	    sandbox_check_plan(p, f, (const struct plan_head *)(const void *)plan->data, e) == 0) {
 		if (p->within[0])
 			p->sandbox_note = sandbox_take_note(engine, p->sandbox_id);
 		return p;
