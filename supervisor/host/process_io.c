@@ -447,6 +447,15 @@ static int stream_spool(struct process_io_stream *s)
 	return -1;
 }
 
+/* event_active: the pipe may have been readable all the time, and no new event would follow. */
+static void stream_retry(evutil_socket_t fd, short what, void *ctx)
+{
+	struct process_io_stream *s = ctx;
+
+	loop_add(s->ev, NULL);
+	event_active(s->ev, EV_READ, 0);
+}
+
 /* No output is lost while the disk is full: it stays in the pipe, and the command blocks when the pipe is full. */
 static void stream_stall(struct process_io_stream *s, int error)
 {
@@ -456,17 +465,10 @@ static void stream_stall(struct process_io_stream *s, int error)
 	if (!s->ev) /* closed in the meantime */
 		return;
 	event_del(s->ev);
+	if (!s->retry)
+		s->retry = evtimer_new(s->io->host->base, stream_retry, s);
 	loop_add(s->retry, &later);
 	engine_on_output_stalled(ref.host->engine, ref.key.id, s->index, error);
-}
-
-/* event_active: the pipe may have been readable all the time, and no new event would follow. */
-static void stream_retry(evutil_socket_t fd, short what, void *ctx)
-{
-	struct process_io_stream *s = ctx;
-
-	loop_add(s->ev, NULL);
-	event_active(s->ev, EV_READ, 0);
 }
 
 /* Deposited before it is used. Without one, splice(2) reads from the command's pipe: slower, not less safe. */
@@ -659,8 +661,6 @@ static struct event *watch_fd(struct process_io *io, int fd, short what, event_c
 static void stream_watch(struct process_io_stream *s, int fd)
 {
 	s->ev = watch_fd(s->io, fd, EV_READ | EV_PERSIST, stream_readable, s);
-	if (s->ev)
-		s->retry = evtimer_new(s->io->host->base, stream_retry, s);
 	if (s->ev && s->piped) /* left in the relay by an earlier runtime; the command may print nothing more */
 		event_active(s->ev, EV_READ, 0);
 }

@@ -34,7 +34,7 @@ static void ends_done(struct ends *x)
 	}
 }
 
-/* The gate's end stays blocking: one byte is written to it, once. */
+/* Output is spliced without waiting whatever the pipe's mode; one byte is written to the gate, once. */
 static int ends_pipe(struct ends *x, int slot, bool we_write)
 {
 	int p[2];
@@ -43,7 +43,7 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
 		return -1;
 	x->ours[slot] = p[we_write ? 1 : 0];
 	x->theirs[slot] = p[we_write ? 0 : 1];
-	return slot == GUARD_SLOT_GATE ? 0 : fcntl(x->ours[slot], F_SETFL, O_NONBLOCK);
+	return slot == GUARD_SLOT_STDIN ? fcntl(x->ours[slot], F_SETFL, O_NONBLOCK) : 0;
 }
 
 /*
