@@ -48,7 +48,11 @@ void plan_limits_write(const struct plan_limits *l, struct jw *w)
 	for (int i = 0; i < PLAN_LIMITS; i++) {
 		if (!l->value[i] || l->value[i] == PLAN_UNLIMITED)
 			continue;
-		limit_text((enum plan_limit)i, l->value[i], text);
+		if (plan_limit_info[i].unit != PLAN_UNIT_THOUSANDTHS) {
+			jw_kuint(w, plan_limit_info[i].key, l->value[i]);
+			continue;
+		}
+		text_format_thousandths(l->value[i], text);
 		jw_kraw(w, plan_limit_info[i].key, text, strlen(text));
 	}
 }

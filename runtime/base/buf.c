@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BUF_FIRST 128
+#define BUF_FIRST 256
 
 void buf_done(struct buf *b)
 {

@@ -50,12 +50,18 @@ char *mem_strdup(const char *s) { return s ? mem_check(strdup(s)) : NULL; }
 
 char *mem_strndup(const char *s, size_t n) { return mem_check(strndup(s, n)); }
 
+/* Most texts fit into `first`: one allocation of the right size, where vasprintf makes two. */
 char *mem_printf(const char *fmt, ...)
 {
-	char *text = NULL;
+	char first[256], *text = NULL;
 	va_list ap;
 	int n;
 
+	va_start(ap, fmt);
+	n = vsnprintf(first, sizeof(first), fmt, ap);
+	va_end(ap);
+	if (n >= 0 && (size_t)n < sizeof(first))
+		return mem_dup(first, (size_t)n + 1);
 	va_start(ap, fmt);
 	n = vasprintf(&text, fmt, ap);
 	va_end(ap);

@@ -109,9 +109,10 @@ static int check_strings(const struct param *p, json_t *v, const char *field, st
 	size_t i;
 	json_t *item;
 	json_array_foreach (v, i, item) {
+		if (check_text(item, field, p->flags, "a string", NULL) == 0)
+			continue;
 		mem_auto char *name = mem_printf("%s[%zu]", field, i);
-		if (check_text(item, name, p->flags, "a string", e) < 0)
-			return -1;
+		return check_text(item, name, p->flags, "a string", e);
 	}
 	return 0;
 }
@@ -213,8 +214,8 @@ int params_check(const struct param *params, json_t *value, const char *prefix, 
 			p++;
 		if (!p->name)
 			return reject_unknown(params, prefix, key, e);
-		mem_auto char *field = field_name(prefix, key);
-		if (checks[p->type](p, item, field, e) < 0)
+		mem_auto char *field = prefix && *prefix ? field_name(prefix, key) : NULL;
+		if (checks[p->type](p, item, field ? field : key, e) < 0)
 			return -1;
 	}
 	for (const struct param *p = params; p->name; p++) {

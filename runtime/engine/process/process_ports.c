@@ -59,8 +59,10 @@ void process_ports_free(struct process *p)
 {
 	struct err e = ERR_INIT;
 
+	if (!p->ports)
+		return;
 	err_set(&e, ERR_STATE, "process '%s' has ended", p->id);
-	for (size_t i = 0; p->ports && i < p->ports->count; i++) {
+	for (size_t i = 0; i < p->ports->count; i++) {
 		struct process_port *r = &p->ports->row[i];
 		if (r->opened.fn)
 			reply_err(&r->opened, &e, NULL, 0);

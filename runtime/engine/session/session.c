@@ -321,13 +321,13 @@ static bool has_open_requests(struct engine *engine)
 void turn_close_requests(struct engine *engine, uint32_t uid, const char *session_id, const char *thread_id,
 			 const char *turn_id, struct transaction *tx)
 {
-	mem_auto char *prefix = mem_printf("%s/", turn_id);
 	buf_auto struct buf list = BUF_INIT;
 	struct err e = ERR_INIT;
 	char *next = NULL;
 
 	if (!has_open_requests(engine))
 		return;
+	mem_auto char *prefix = mem_printf("%s/", turn_id);
 	/* A failed scan must not keep the turn from ending; its requests then stay open in the log. */
 	if (store_model_scan_speculative(engine->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
 		log_error("look for open model requests: %s", e.message);
