@@ -36,7 +36,16 @@ static void buf_grow(struct buf *b, size_t n)
 	want = b->len + n + 1;
 	while (cap < want)
 		cap *= 2;
-	b->data = mem_realloc(b->data, cap);
+	if (cap <= MEM_CACHED_MAX) {
+		char *data = mem_alloc(cap);
+
+		if (b->len)
+			memcpy(data, b->data, b->len);
+		free(b->data);
+		b->data = data;
+	} else {
+		b->data = mem_realloc(b->data, cap);
+	}
 	b->cap = cap;
 	b->data[b->len] = '\0';
 }

@@ -30,8 +30,12 @@ void *mem_aligned(size_t alignment, size_t size) { return mem_check(aligned_allo
 
 void *mem_zalloc(size_t count, size_t size)
 {
+	size_t all;
+
 	if (!count || !size)
 		count = size = 1;
+	if (!__builtin_mul_overflow(count, size, &all) && all <= MEM_CACHED_MAX)
+		return memset(mem_alloc(all), 0, all);
 	return mem_check(calloc(count, size));
 }
 

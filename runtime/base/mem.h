@@ -9,6 +9,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+/*
+ * glibc's malloc caches freed blocks of up to this size for each thread. Its calloc and realloc do not take from that
+ * cache (until 2.41), so small blocks are better allocated with malloc.
+ */
+#define MEM_CACHED_MAX 1024u
+
 void *mem_alloc(size_t size);                     /* not zeroed */
 void *mem_aligned(size_t alignment, size_t size); /* not zeroed; size is a multiple of alignment */
 void *mem_zalloc(size_t count, size_t size);      /* zeroed; aborts on overflow */
