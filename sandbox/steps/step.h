@@ -16,6 +16,7 @@ struct host_fingerprint;
 struct sysfilter;
 
 #define STEP_OWN_MAX 64
+#define STEP_RESOLVER_COPY ".resolver" /* in the new root: what is mounted on /etc/resolv.conf */
 
 /* The state that the steps work on; filled by the spawner before the clone. Descriptors are −1 if absent. */
 struct step_context {

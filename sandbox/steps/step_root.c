@@ -168,15 +168,16 @@ static int bind_processors(struct step_context *c, int tree)
  */
 static int replace_resolver(struct step_context *c)
 {
-	static const char text[] = "nameserver 127.0.0.1\noptions attempts:1\n", copy[] = ".resolver";
+	static const char text[] = "nameserver 127.0.0.1\noptions attempts:1\n";
 	fd_auto int place = tree_find_through_links(c, "/etc/resolv.conf");
 	if (place < 0 || tree_is_folder(place) != 0)
 		return 0;
-	fd_auto int out = openat(c->root_fd, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd_auto int out = openat(c->root_fd, STEP_RESOLVER_COPY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+				 0644);
 	if (out < 0 || fd_write_all(out, text, sizeof text - 1) < 0)
 		return -1;
-	fd_auto int tree = tree_clone(c->root_fd, copy);
-	return tree < 0 || tree_attach(tree, place) < 0 ? -1 : unlinkat(c->root_fd, copy, 0);
+	fd_auto int tree = tree_clone(c->root_fd, STEP_RESOLVER_COPY);
+	return tree < 0 || tree_attach(tree, place) < 0 ? -1 : unlinkat(c->root_fd, STEP_RESOLVER_COPY, 0);
 }
 
 /* With the host's network its resolver file is needed, which is often a link into /run. */

@@ -18,6 +18,7 @@
 #include "supervisor/spawner/init.h"
 #include "supervisor/spawner/member_join.h"
 #include "supervisor/spawner/member_msg.h"
+#include "supervisor/spawner/mount_watch.h"
 #include "supervisor/spawner/placeholder_helper.h"
 #include "supervisor/spawner/proc_stat.h"
 #include "supervisor/spawner/resolver_answer.h"
@@ -72,7 +73,7 @@ struct holder {
 	struct resolver_names names;
 	struct port_watch ports;
 	struct member_msg_buffer *buffer;
-	int mounts_fd; /* polls as POLLPRI when the mounts of the sandbox have changed */
+	struct mount_watch mounts;
 };
 
 static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX + IDLE_MAX])
@@ -506,7 +507,7 @@ static void serve(struct holder *h)
 			{ .fd = h->signal_fd, .events = POLLIN },   { .fd = c->status_fd, .events = POLLIN },
 			{ .fd = c->guard_pidfd, .events = POLLIN }, { .fd = c->resolver_fd, .events = POLLIN },
 			{ .fd = c->stdin_fd, .events = POLLIN },    { .fd = h->ports.dialer_fd, .events = POLLIN },
-			{ .fd = h->mounts_fd, .events = POLLPRI },
+			{ .fd = h->mounts.fd, .events = POLLPRI },
 		};
 		memcpy(p, first, sizeof first);
 		size_t leaders = h->busy ? 0 : h->count;
@@ -519,12 +520,7 @@ static void serve(struct holder *h)
 		h->busy &= n > 0;
 		if (p[2].revents)
 			_exit(1);
-		/*
-		 * Nothing inside can mount or unmount. But when a file or directory is removed on the host, what is
-		 * mounted on it is unmounted everywhere, and with it the protection of that path. The sandbox is no
-		 * longer what it was created as, so it ends.
-		 */
-		if (p[6].revents)
+		if (p[6].revents && !mount_watch_is_intact(&h->mounts))
 			return;
 		for (size_t i = leaders; i-- > 0;) { /* a removed one is replaced by one that was checked */
 			if (p[7 + i].revents && leader_is_done(h, i))
@@ -558,12 +554,11 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	port_watch_init(&h->ports, in->steps.plan->network != PLAN_NET_HOST);
 	h->buffer = mem_zalloc(1, sizeof *h->buffer);
 	h->signal_fd = command_run_signal_fd(); /* a leader uses it for its own children */
-	h->mounts_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	c->core_fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC); /* read again for each member */
 	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */
 	if (!(c->layers & PLAN_LAYER_MOUNTS))
 		init_fail(in, STEP_PROC, EOPNOTSUPP);
-	if (h->mounts_fd < 0)
+	if (mount_watch_init(&h->mounts) < 0)
 		init_fail(in, STEP_PROC, errno);
 	if (h->signal_fd < 0 || fd_nonblock(c->stdin_fd, true) < 0)
 		init_fail(in, STEP_CLONE, errno);

@@ -6,10 +6,10 @@ import os
 import shutil
 import signal
 import socket
-import tempfile
 import time
 
 import harness
+from filesystems import replaced_resolver
 from harness import TALKER, Home, Skip, children_of, until
 
 NOTHING = ["true"]
@@ -229,26 +229,14 @@ def test_changes_of_the_host_are_visible():
 
 def test_a_new_resolver_file_of_the_host_is_not_shown():
     """When a file is replaced, the kernel removes what is mounted on it in every sandbox. Network managers do that with resolv.conf."""
-    if os.geteuid() != 0:
-        raise Skip("takes root")
-    with tempfile.TemporaryDirectory() as top:
-        etc = shutil.copytree("/etc", os.path.join(top, "etc"), symlinks=True)
-        resolver = os.path.join(etc, "resolv.conf")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(resolver)     # it may be a link
-        with open(resolver, "w") as f:
-            f.write("nameserver 192.0.2.1\n")
-        with reusing(through=("unshare", "--mount", "sh", "-c", f"mount --bind {etc} /etc && exec \"$@\"", "sh")) as (home, rpc):
-            for i in range(3):
-                new = resolver + ".new"
-                with open(new, "w") as f:
-                    f.write(f"nameserver 192.0.2.{i + 2}\n")
-                waiting = pid_of(rpc, home, NOTHING)
-                os.rename(new, resolver)
-                until("an init notices the loss of a mount by itself", lambda: not os.path.exists(f"/proc/{waiting}"))
-                for _ in range(5):
-                    pid_of(rpc, home, "! grep 192.0.2 /etc/resolv.conf")
-                find_reuse(rpc, home)
+    with replaced_resolver() as (through, replace), reusing(through=through) as (home, rpc):
+        for i in range(2, 5):
+            waiting = pid_of(rpc, home, NOTHING)
+            replace(i)
+            until("an init notices the loss of a mount by itself", lambda: not os.path.exists(f"/proc/{waiting}"))
+            for _ in range(5):
+                pid_of(rpc, home, "! grep 192.0.2 /etc/resolv.conf")
+            find_reuse(rpc, home)
 
 
 def test_every_command_has_its_own_events():

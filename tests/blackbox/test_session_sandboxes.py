@@ -5,6 +5,7 @@ import signal
 import subprocess
 
 import harness
+from filesystems import replaced_resolver
 from harness import Home, until
 from test_sandboxes import INVALID, closed_event, create, listed
 
@@ -149,6 +150,18 @@ def test_sandbox_ends_when_a_protected_path_is_removed_on_the_host(home):
         assert second != first and status != 0
         with open(os.path.join(home.work, ".git", "config")) as f:
             assert f.read() == text
+
+
+def test_sandbox_survives_a_new_resolver_file_of_the_host():
+    """Network managers replace resolv.conf, which unmounts what covers it in sandboxes. Names cannot be looked up there, now as before."""
+    with replaced_resolver() as (through, replace), Home(through=through) as home, home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        server = rpc.start("sleep 1000", sandboxId=sandbox)["processId"]
+        assert rpc.run("echo kept > /tmp/x; ! grep 192.0.2 /etc/resolv.conf", sandboxId=sandbox)[1]["exitCode"] == 0
+        for i in (2, 3):
+            replace(i)
+            assert rpc.run(f"until grep 192.0.2.{i} /etc/resolv.conf; do sleep 0.01; done; cat /tmp/x; ! getent hosts example.com", sandboxId=sandbox)[1]["exitCode"] == 0
+        assert listed(rpc)[sandbox]["status"] == "open" and rpc.call("get_process", processId=server)["status"] == "running"
 
 
 def test_approved_start_in_an_ended_sandbox_fails_with_advice(home):

@@ -1,0 +1,28 @@
+#ifndef BAILIFF_SPAWNER_MOUNT_WATCH_H
+#define BAILIFF_SPAWNER_MOUNT_WATCH_H
+
+/*
+ * Watches the mounts of a session sandbox. Nothing inside can mount or unmount. But when a file or directory is removed
+ * or replaced on the host, the kernel unmounts what is mounted on it everywhere, and with it the protection of that
+ * path: the sandbox is no longer what it was created as.
+ *
+ * One mount may go: the file that names the refusing resolver (sandbox/steps/step_root.c). Network managers replace
+ * /etc/resolv.conf whenever a lease is renewed. The sandbox then shows the host's name servers, which it cannot reach;
+ * names still cannot be looked up, but that is no longer reported.
+ */
+
+#include "runtime/base/buf.h"
+
+#include <stdbool.h>
+
+struct mount_watch {
+	int fd;           /* polls as POLLPRI when mounts have changed */
+	struct buf known; /* the lines of mountinfo */
+};
+
+/* −1 with errno. The calling process must be in the sandbox. */
+int mount_watch_init(struct mount_watch *w);
+/* After POLLPRI: whether all mounts are still there that must be. */
+bool mount_watch_is_intact(struct mount_watch *w);
+
+#endif
