@@ -81,7 +81,7 @@ class Terminal:
         return [e["payload"] for e in self.rpc.events(processId=self.id) if e["type"] == "process.input"]
 
 
-def test_a_terminal_is_one(home):
+def test_command_has_a_controlling_terminal(home):
     program = ("import os,sys,termios\n"
                "print([os.isatty(i) for i in range(3)], os.ttyname(0), os.getsid(0) == os.getpid(), os.tcgetpgrp(0) == os.getpgrp())\n"
                "print(os.environ['TERM'], os.get_terminal_size())\n"
@@ -130,7 +130,7 @@ def test_job_control(home):
         assert end["status"] == "completed", end
 
 
-def test_resizing(home):
+def test_resize_reaches_the_command(home):
     with Terminal(home, SHELL, rows=10, cols=20, env={"PS1": "ready> "}) as t:
         t.expect(r"ready> $")
         t.type("trap 'echo winch $(stty size)' WINCH; stty size\r")
@@ -154,7 +154,7 @@ def test_resizing(home):
         assert rpc.fails("start_process", command=["true"], tty={"rows": 24, "cols": 80}, stderr="separate").data["field"] == "stderr"
 
 
-def test_facts_fit_the_schemas(home):
+def test_events_of_a_terminal_match_the_schemas(home):
     validators = harness.event_validators()
     with Terminal(home, ["sh", "-c", "stty -echo; trap '' USR1; echo ready; exec cat"]) as t:
         t.expect("ready")
@@ -167,7 +167,7 @@ def test_facts_fit_the_schemas(home):
         harness.validate(validators, t.rpc.events())
 
 
-def test_a_repl(home):
+def test_python_repl_works_on_a_terminal(home):
     with Terminal(home, ["python3", "-q"]) as t:
         t.expect(r">>> $")
         t.type("6 * 7\r")
@@ -182,7 +182,7 @@ def test_a_repl(home):
         assert t.wait()["exitCode"] == 5
 
 
-def test_secrets_are_not_kept(home):
+def test_input_without_echo_is_not_recorded(home):
     program = "stty -a | grep -o -- '-*echo '; read -r -s -p 'Password: ' p; echo; echo \"got ${#p}\"; read -r -p 'Name: ' n; echo \"hello $n\""
     with Terminal(home, ["bash", "-c", program]) as t:
         t.expect(r"Password: $")
@@ -201,7 +201,7 @@ def test_secrets_are_not_kept(home):
         assert "hunter2" not in everything and "hunter2" not in t.output()
 
 
-def test_the_end_of_input(home):
+def test_closing_stdin_sends_end_of_file(home):
     with Terminal(home, ["cat"]) as t:
         t.type("half a line")
         t.expect("half a line")
@@ -216,7 +216,7 @@ def test_the_end_of_input(home):
         assert "no EOF character" in t.rpc.fails("close_process_stdin", processId=t.id).message
 
 
-def test_input_that_nobody_reads(home):
+def test_unread_input_is_kept_until_it_is_read(home):
     go = os.path.join(home.work, "go")
     os.mkfifo(go)
     os.chmod(go, 0o666)
@@ -233,7 +233,7 @@ def test_input_that_nobody_reads(home):
         t.expect("300000\r?\n.*done")
 
 
-def test_what_is_printed_meanwhile_comes_with_the_answer(home):
+def test_start_and_write_with_yield_return_the_output(home):
     with home.rpc() as rpc:
         started = rpc.call("start_process", command=["sh", "-c", "echo hello; read -r go"], tty={"rows": 24, "cols": 80}, yieldMs=60000,
                            limits={"wallMs": 5000})
@@ -244,7 +244,7 @@ def test_what_is_printed_meanwhile_comes_with_the_answer(home):
         assert (answer["status"], answer["exitCode"]) == ("completed", 3), answer
 
 
-def test_a_start_that_fails(home):
+def test_failed_start_of_a_terminal_leaves_no_request_waiting(home):
     """Before there is a terminal, and after it: no request waits for output that cannot come."""
     with home.rpc() as rpc:
         for more, stage in (({"sandbox": {"readRoots": ["/nonexistent"]}}, "trees"), ({"command": ["/nonexistent"]}, "exec")):
@@ -254,7 +254,7 @@ def test_a_start_that_fails(home):
         assert len(ends) == 2 and not any(e["payload"].get("drainTimedOut") for e in ends), ends
 
 
-def test_with_other_options(home):
+def test_terminal_works_with_profiles_and_copy_on_write(home):
     tty = {"rows": 24, "cols": 80}
     with home.rpc() as rpc:
         started, end = rpc.run("echo x >file; tty", tty=tty, cow=True, cwd=home.work)
@@ -272,7 +272,7 @@ def test_with_other_options(home):
         assert rpc.outputs(process) == {"pty": b"once\r\nonce\r\n"}
 
 
-def test_limits(home):
+def test_limits_apply_to_terminals(home):
     with Terminal(home, ["sh", "-c", "echo silent; sleep 1000"], limits={"idleMs": 300}) as t:
         end = t.wait()
         assert end["status"] == "failed" and end["limit"] == "idle", end
@@ -284,7 +284,7 @@ def test_limits(home):
         assert end["outputs"]["pty"]["bytes"] == 4000000 and end["outputs"]["pty"]["truncated"], end
 
 
-def test_the_end_of_a_terminal(home):
+def test_closing_a_terminal_ends_its_shell(home):
     """A shell that is typed to ignores SIGTERM; closing its terminal ends it, with everything on it."""
     with Terminal(home, SHELL, env={"PS1": "ready> "}) as t:
         t.expect(r"ready> $")
@@ -300,7 +300,7 @@ def test_the_end_of_a_terminal(home):
         assert end["status"] == "terminated", end
 
 
-def test_what_is_left_behind_keeps_its_terminal(home):
+def test_background_process_keeps_its_terminal(home):
     line = "trap '' HUP; (sleep 0.5; echo late) & echo early"
     with Terminal(home, ["sh", "-c", line], keepTree=True) as t:
         assert t.wait()["exitCode"] == 0
@@ -336,7 +336,7 @@ def test_many_terminals_and_watchers(home):
             assert all(seen.values())
 
 
-def test_killed_parts_lose_nothing(home):
+def test_death_of_runtime_or_spawner_loses_no_output(home):
     """A terminal that prints numbers while the runtime and the spawner are killed again and again, and that is typed to."""
     program = ("stty -echo; i=0; until [ $((i % 100)) = 0 -a -e enough ]; do i=$((i+1)); echo $i; [ $((i % 100)) -gt 0 ] || sleep 0.01; done; "
                "echo all; read -r line; echo \"read $line\"")
@@ -369,7 +369,7 @@ def test_killed_parts_lose_nothing(home):
         assert at == len(text)
 
 
-def test_killed_while_it_prints_as_fast_as_it_can(home):
+def test_death_of_the_runtime_loses_no_fast_output(home):
     """Output between terminal and spool is recovered by the next runtime, exactly once."""
     count = 400000
     with home.rpc() as rpc:
@@ -387,7 +387,7 @@ def test_killed_while_it_prints_as_fast_as_it_can(home):
         assert rpc.outputs(process)["pty"] == "".join(f"{n + 1}\r\n" for n in range(count)).encode(), f"after {kills} kills"
 
 
-def test_an_upgrade_under_a_terminal(home):
+def test_terminal_survives_an_upgrade(home):
     with home.rpc() as rpc:
         process = rpc.call("start_process", command=SHELL, tty={"rows": 24, "cols": 80}, env={"PS1": "ready> "})["processId"]
         until("the prompt is there", lambda: b"ready> " in rpc.outputs(process).get("pty", b""))
@@ -400,7 +400,7 @@ def test_an_upgrade_under_a_terminal(home):
         assert b"still 2\r\n" in rpc.outputs(process)["pty"]
 
 
-def test_without_a_sandbox():
+def test_terminal_works_without_a_sandbox():
     with harness.Home(options=("--audit", "off", *harness.no_sandbox())) as home:
         with Terminal(home, ["sh", "-c", "tty; stty size; test -t 1 && echo terminal"], profile="host", rows=7, cols=8) as t:
             assert t.wait()["exitCode"] == 0, t.output()

@@ -43,7 +43,7 @@ def valid(home, rpc):
     home.cli("store", "verify")
 
 
-def test_inventory(home):
+def test_inventory_lists_tools_with_their_schemas(home):
     with home.rpc() as rpc:
         tools = {t["name"]: t for t in rpc.call("get_tool_inventory")["tools"]}
         assert {"shell", "read_file", "write_file", "list_directory", "apply_patch"} <= set(tools), tools
@@ -56,7 +56,7 @@ def statuses(rpc, **scope):
     return {t["toolName"]: t["policy"].get("status") for t in rpc.call("get_tool_inventory", **scope)["tools"]}
 
 
-def test_the_inventory_says_what_policy_says(home):
+def test_inventory_shows_policy_decisions(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
         session = turn["sessionId"]
@@ -91,7 +91,7 @@ def test_the_inventory_says_what_policy_says(home):
         valid(home, rpc)
 
 
-def test_shell(home):
+def test_shell_tool_runs_commands(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
         done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": "echo hello; pwd"})
@@ -118,7 +118,7 @@ def test_shell(home):
         valid(home, rpc)
 
 
-def test_arguments_are_what_the_schema_asks_for(home):
+def test_arguments_must_match_the_schema(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)["turnId"]
         wrong = [("read_file", {"path": "x", "offset": "x"}, "arguments.offset"), ("read_file", {"path": "x", "offset": -1}, "arguments.offset"),
@@ -171,7 +171,7 @@ def test_registered_schemas_are_kept_checked_and_limited(home):
         rpc.fails("invoke_tool", {**again, "arguments": {"n": 2}}, code=-32009)
 
 
-def test_secrets_of_the_environment_are_not_shown(home):
+def test_secrets_of_the_environment_are_not_recorded(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
         done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": "echo $KEY | wc -c", "env": {"KEY": "hunter22"}})
@@ -184,7 +184,7 @@ def test_secrets_of_the_environment_are_not_shown(home):
         assert "hunter22" not in json.dumps(rpc.events()), "the value stands in an event"
 
 
-def test_files(home):
+def test_file_tools_read_write_and_patch(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
 
@@ -220,7 +220,7 @@ def test_files(home):
         valid(home, rpc)
 
 
-def test_a_moved_file_keeps_its_mode(home):
+def test_moved_file_keeps_its_mode(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
         script = os.path.join(home.work, "script")
@@ -234,7 +234,7 @@ def test_a_moved_file_keeps_its_mode(home):
         assert not os.path.exists(script)
 
 
-def test_a_patch_with_two_changes_to_one_path_changes_nothing(home):
+def test_patch_with_two_changes_to_one_path_is_rejected(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
         for name in "ab":
@@ -247,7 +247,7 @@ def test_a_patch_with_two_changes_to_one_path_changes_nothing(home):
             assert sorted(n for n in os.listdir(home.work) if n in "abc") == ["a", "b"]
 
 
-def test_long_arguments(home):
+def test_long_arguments_are_accepted(home):
     with home.rpc() as rpc:
         turn, long = open_turn(rpc, home), "line of a long file\n" * 70000
 
@@ -262,7 +262,7 @@ def test_long_arguments(home):
         assert rpc.fails("invoke_tool", turnId=turn["turnId"], toolName="write_file", arguments={"path": "x", "content": long * 4}, code=-32602).data["field"] == "arguments"
 
 
-def test_a_file_with_zeroes_is_no_text(home):
+def test_file_with_nul_bytes_is_rejected_as_binary(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
         with open(os.path.join(home.work, "zeroes"), "wb") as f:
@@ -274,7 +274,7 @@ def test_a_file_with_zeroes_is_no_text(home):
         assert read(offset=1)["encoding"] == "utf8" and read(offset=1)["content"] == "c\n"
 
 
-def test_the_sandbox_holds_for_file_tools(home):
+def test_file_tools_are_confined_by_the_sandbox(home):
     outside = os.path.join(os.path.dirname(home.work), "outside")
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
@@ -288,7 +288,7 @@ def test_the_sandbox_holds_for_file_tools(home):
         assert not os.path.exists("/etc/bailiff-was-here") and not os.path.exists(outside)
 
 
-def test_a_file_tool_gets_its_request_whenever_the_runtime_dies(home):
+def test_file_tool_runs_once_whenever_the_runtime_dies(home):
     """Killed at moments spread over a turn's life: what a tool has to read is there when it begins, and it is done once."""
     parts = [call("write_file", path=f"made.{k}", content="x" * (10 if k % 2 else 200000)) for k in range(4)]
     options = {"cwd": home.work, "sandbox": {"workspace": home.work}}
@@ -310,7 +310,7 @@ def test_a_file_tool_gets_its_request_whenever_the_runtime_dies(home):
         valid(home, rpc)
 
 
-def test_reading_tools_run_side_by_side(home):
+def test_read_only_tools_run_in_parallel(home):
     with home.rpc() as rpc:
         open(os.path.join(home.work, "f"), "w").write("x\n")
         parts = [call("read_file", path="f") for _ in range(6)] + [call("write_file", path="g", content="y"), call("list_directory")]
@@ -326,7 +326,7 @@ def test_reading_tools_run_side_by_side(home):
         valid(home, rpc)
 
 
-def test_a_registered_tool(home):
+def test_registered_tool_is_called_and_answers(home):
     with home.rpc() as rpc, home.rpc() as owner:
         owner.call("register_tools", tools=[{"name": "lookup", "description": "look up", "isReadOnly": True, "isConcurrencySafe": True}])
         assert "lookup" in [t["name"] for t in rpc.call("get_tool_inventory")["tools"]]
@@ -352,7 +352,7 @@ def test_a_registered_tool(home):
         valid(home, rpc)
 
 
-def test_what_clients_do_themselves(home):
+def test_clients_report_their_own_tool_calls(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
         begun = rpc.call("report_tool_call", status="started", turnId=turn["turnId"], toolName="browser", arguments={"url": "x"})
@@ -366,7 +366,7 @@ def test_what_clients_do_themselves(home):
         valid(home, rpc)
 
 
-def test_restarts(home):
+def test_running_tool_calls_survive_a_restart_or_are_lost(home):
     """A running call continues; one whose owner's connection died with the runtime is lost, and says so."""
     with home.rpc() as rpc, home.rpc() as owner:
         owner.call("register_tools", tools=[{"name": "lookup"}])

@@ -32,7 +32,7 @@ def refused(rpc, turn, tool, **arguments):
     return decision
 
 
-def test_by_what_they_are_and_what_they_are_given():
+def test_rules_match_tools_and_their_arguments():
     with Policed(RULES) as home, home.rpc() as rpc:
         turn = client_turn(rpc, cwd=home.work)
         assert refused(rpc, turn, "mcp__tickets__delete", id=1)["ruleRefs"][0]["rule"] == "mcp__tickets__delete"
@@ -71,7 +71,7 @@ def test_by_what_they_are_and_what_they_are_given():
         valid(home, rpc)
 
 
-def test_every_file_of_a_patch_is_judged():
+def test_every_file_of_a_patch_is_checked():
     """However it is written and however many there are: what the tool would write is what the rules have seen."""
     update, diff = "@@\n-old\n+new\n", "@@ -1,1 +1,1 @@\n-old\n+new\n"
     made = ["made", "*** Begin Patch\n*** Add File: made\n+-- a comment\n+++ more\n*** End Patch\n"]
@@ -105,7 +105,7 @@ def test_every_file_of_a_patch_is_judged():
         assert os.listdir(os.path.join(home.work, "locked")) == ["key"] and os.path.exists(os.path.join(home.work, made[0]))
 
 
-def test_a_session_is_trusted_with_what_was_asked():
+def test_approval_for_the_session_covers_the_same_arguments():
     """Bailiff's own tools read what they are to do: an answer is about that, too."""
     with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc, home.rpc() as person:
         session = rpc.call("create_session")["sessionId"]
@@ -127,7 +127,7 @@ def test_a_session_is_trusted_with_what_was_asked():
             assert f.read() == "mine"
 
 
-def test_asked_first_then_it_begins():
+def test_tool_starts_after_its_approval():
     with Policed(RULES) as home, home.rpc() as rpc:
         turn = client_turn(rpc)
         asked = report(rpc, turn, "mcp__tickets__close", id=7)
@@ -170,7 +170,7 @@ def owner_answers(owner, seen):
             owner.call("report_tool_call", status="completed", toolCallId=e["toolCallId"], result="done")
 
 
-def test_registered_tools_and_turns_that_call_them():
+def test_rules_apply_to_registered_tools_in_turns():
     with Policed({"permissions": {"deny": ["wipe"], "ask": ["ship"]}}) as home, home.rpc() as rpc, home.rpc() as owner:
         owner.call("register_tools", tools=[{"name": n, "isDestructive": n == "ship"} for n in ("look", "ship", "wipe")])
         seen = []
@@ -220,7 +220,7 @@ def test_registered_tools_and_turns_that_call_them():
             valid(home, rpc2)
 
 
-def test_modes_and_places():
+def test_modes_and_workspaces_apply_to_tools():
     with Policed({"permissions": {"allow": ["mcp__tickets__list"]}}) as home, home.rpc() as rpc:
         session = rpc.call("create_session", title="t")["sessionId"]
         turn = rpc.call("submit_turn", sessionId=session, input=[{"type": "text", "text": "go"}], options={"cwd": home.work})
@@ -241,7 +241,7 @@ def test_modes_and_places():
         valid(home, rpc)
 
 
-def test_what_is_not_known_is_not_allowed():
+def test_unknown_paths_are_not_allowed():
     """A file that the call does not name where rules look for it, and a workspace that the turn misnames."""
     with Policed(RULES) as home, home.rpc() as rpc:
         turn = client_turn(rpc, cwd=home.work)
@@ -256,7 +256,7 @@ def test_what_is_not_known_is_not_allowed():
         refused(rpc, turn, "mcp__tickets__delete", id=1)
 
 
-def test_nothing_is_allowed_while_the_policy_cannot_be_read():
+def test_unreadable_policy_denies_everything():
     """Also in a turn that began before: a daemon that comes back to a file that it cannot use knows no rules."""
     with Home() as home:
         with home.rpc() as rpc:
@@ -272,7 +272,7 @@ def test_nothing_is_allowed_while_the_policy_cannot_be_read():
             assert not [e for e in rpc.events() if e["type"] in ("tool.started", "process.started")]
 
 
-def test_what_was_allowed_for_a_session_is_bound_to_its_place():
+def test_approval_for_the_session_is_bound_to_its_workspace():
     with Policed({"permissions": {"ask": ["Edit"]}}) as home, home.rpc() as rpc:
         first = client_turn(rpc, cwd=home.work)
         done = report(rpc, first, "Edit", file_path="notes")

@@ -7,7 +7,7 @@ from window import Window
 BUSY = ["sh", "-c", "while :; do :; done"]
 
 
-def test_top_prints_shares_sums_and_an_order(home):
+def test_top_prints_shares_and_sums_in_order(home):
     with home.rpc() as rpc:
         idle = rpc.start(["sleep", "1000"])
         busy = rpc.start(BUSY)

@@ -40,7 +40,7 @@ def valid(home, rpc):
     home.cli("store", "verify")
 
 
-def test_the_loop_runs_parts_in_order(home):
+def test_parts_of_a_turn_run_in_order(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[command("echo one"), command("echo two"), command("echo three")])
         assert turn["status"] == "accepted", turn
@@ -59,7 +59,7 @@ def test_the_loop_runs_parts_in_order(home):
         valid(home, rpc)
 
 
-def test_a_failed_part_fails_the_turn(home):
+def test_failed_part_fails_the_turn(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[command("exit 3"), command("echo never")])
         done = ended(rpc, turn)
@@ -74,7 +74,7 @@ def test_a_failed_part_fails_the_turn(home):
         valid(home, rpc)
 
 
-def test_text_is_the_clients(home):
+def test_turn_with_text_is_driven_by_the_client(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("what is the time?"), command("echo 5")])
         until("the command ran", lambda: "tool.result" in types(rpc, turnId=turn["turnId"]))
@@ -98,7 +98,7 @@ def test_text_is_the_clients(home):
         valid(home, rpc)
 
 
-def test_same_id_same_turn(home):
+def test_repeated_turn_id_returns_the_same_turn(home):
     with home.rpc() as rpc:
         one = rpc.call("submit_turn", turnId="turn-a", input=[command("echo x")])
         ended(rpc, one)
@@ -108,7 +108,7 @@ def test_same_id_same_turn(home):
         rpc.fails("submit_turn", {"turnId": "turn-a", "input": [command("echo y")]}, code=-32009)
 
 
-def test_bad_input_is_named(home):
+def test_invalid_input_names_the_field(home):
     with home.rpc() as rpc:
         for bad, field in (([], "input"), ([{"type": "x"}], "input[0].type"), ([text("a"), {"type": "text"}], "input[1].text"),
                            ([{"type": "command"}], "input[0].command"), ([{"type": "tool_call", "toolName": "no"}], "input[0].toolName"),
@@ -118,7 +118,7 @@ def test_bad_input_is_named(home):
         rpc.fails("submit_turn", {"threadId": "thr_none", "input": [text("x")]}, code=-32004)
 
 
-def test_queue(home):
+def test_turns_of_a_thread_are_queued(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         first = rpc.call("submit_turn", sessionId=session, input=[text("first")])
@@ -160,7 +160,7 @@ def test_threads_of_a_session_run_independently(home):
         valid(home, rpc)
 
 
-def test_interrupt_ends_what_runs(home):
+def test_interrupt_ends_the_running_part(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[command("sleep 1000"), command("echo never")])
         behind = rpc.call("submit_turn", threadId=turn["threadId"], input=[command("echo never")])
@@ -180,7 +180,7 @@ def test_interrupt_ends_what_runs(home):
         valid(home, rpc)
 
 
-def test_the_runtime_dies_in_the_middle(home):
+def test_turn_and_queue_survive_the_death_of_the_runtime(home):
     """The turn continues where it was; so does its queue, since the turn before it is proved alive."""
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[command("read x < /dev/zero; sleep 0.2; echo one"), command("echo two")])
@@ -195,7 +195,7 @@ def test_the_runtime_dies_in_the_middle(home):
         valid(home, rpc)
 
 
-def test_a_client_turn_survives_and_its_queue_is_held(home):
+def test_client_turn_survives_a_crash_and_its_queue_is_held(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("a")])
         behind, last = (rpc.call("submit_turn", threadId=turn["threadId"], input=[command("echo %d" % n)]) for n in (1, 2))
@@ -217,7 +217,7 @@ def test_a_client_turn_survives_and_its_queue_is_held(home):
         valid(home, rpc)
 
 
-def test_an_orderly_stop_holds_the_queue(home):
+def test_orderly_stop_holds_the_queue(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[command("sleep 1000"), command("echo never")])
         behind = rpc.call("submit_turn", threadId=turn["threadId"], input=[command("echo later")])
@@ -258,7 +258,7 @@ def test_every_part_runs_once_whenever_the_runtime_dies(home):
         valid(home, rpc)
 
 
-def test_a_trace_goes_through_everything(home):
+def test_trace_id_is_in_all_events_of_a_turn(home):
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[command("echo x")], traceparent=f"00-{trace}-00f067aa0ba902b7-01")
@@ -273,7 +273,7 @@ def test_a_trace_goes_through_everything(home):
         valid(home, rpc)
 
 
-def test_update_session(home):
+def test_update_session_changes_title_and_archives(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="old")
         rpc.call("update_session", sessionId=session["sessionId"], title="new", pinnedThreadIds=[session["threadId"]], archived=True)
@@ -284,7 +284,7 @@ def test_update_session(home):
         valid(home, rpc)
 
 
-def test_a_turn_id_of_another_session_is_a_conflict(home):
+def test_turn_id_of_another_session_is_a_conflict(home):
     with home.rpc() as rpc:
         one, other = rpc.call("create_session"), rpc.call("create_session")
         words = [{"type": "text", "text": "x"}]
@@ -296,7 +296,7 @@ def test_a_turn_id_of_another_session_is_a_conflict(home):
             assert (again["sessionId"], again["threadId"]) == (first["sessionId"], first["threadId"]), again
 
 
-def test_a_turn_whose_client_has_gone_is_lost_and_its_queue_goes_on():
+def test_turn_of_a_disconnected_client_is_lost_and_its_queue_continues():
     words = [{"type": "text", "text": "x"}]
 
     def status(rpc, turn):
@@ -350,7 +350,7 @@ def emit(rpc, turn, kind, ids=(), **payload):
     return rpc.call("emit_events", sessionId=turn["sessionId"], events=[{"type": kind, "turnId": turn["turnId"], "threadId": turn["threadId"], **dict(ids), "payload": payload}])
 
 
-def test_a_silent_client_loses_its_lease_and_then_its_turn(home):
+def test_silent_client_loses_its_lease_then_its_turn(home):
     with home.rpc() as rpc, home.rpc() as other:
         turn = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 3000})
         emit(rpc, turn, "model.requested", {"modelRequestId": "mr_1"}, model="m")
@@ -368,7 +368,7 @@ def test_a_silent_client_loses_its_lease_and_then_its_turn(home):
         harness.validate(harness.event_validators(), other.events())
 
 
-def test_a_lease_is_exclusive_until_it_expires(home):
+def test_lease_is_exclusive_until_it_expires(home):
     with home.rpc() as rpc, home.rpc() as other:
         turn = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 60000})
         for method, more in (("claim_turn", {}), ("complete_turn", {}), ("fail_turn", {}), ("request_action", {"actionType": "input", "prompt": "?"})):
@@ -391,7 +391,7 @@ def taken(rpc, turn):
         return {}
 
 
-def test_a_lease_survives_the_death_of_the_runtime(home):
+def test_lease_survives_the_death_of_the_runtime(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 1000})
         kept = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 60000})
@@ -404,7 +404,7 @@ def test_a_lease_survives_the_death_of_the_runtime(home):
         rpc.call("complete_turn", turnId=kept["turnId"])
 
 
-def test_leases_are_checked(home):
+def test_invalid_leases_are_rejected(home):
     with home.rpc() as rpc:
         for wrong in ({"options": {"leaseMs": 1}}, {"options": {"leaseMs": 86400001}}, {"options": {"leaseMs": 1000, "onDisconnect": "keep"}},
                       {"options": {"leaseMs": 1000}, "input": [{"type": "command", "commandLine": "true"}]}, {"options": {"leaseMs": 1000}, "driver": "loop"}):

@@ -6,7 +6,7 @@ import harness
 from harness import until
 
 
-def test_turns(home):
+def test_turn_verbs_submit_list_and_interrupt(home):
     turn = home.cli("turn", "submit", "--line", "echo one", "--", "echo", "two", cwd=home.work).text.strip()
     with home.rpc() as rpc:
         thread = rpc.events(turnId=turn)[0]["threadId"]
@@ -47,7 +47,7 @@ def test_hints_name_commands(home):
     home.cli("kill", process)
 
 
-def test_tools(home):
+def test_tool_verbs_list_and_call(home):
     assert "apply_patch" in home.cli("tool", "list").text
     turn = home.cli("turn", "submit", "--text", "x", "--cwd", home.work).text.strip()
     done = home.cli("tool", "invoke", "--turn", turn, "shell", '{"command":"echo hi"}', "--json").json
@@ -56,7 +56,7 @@ def test_tools(home):
     home.cli("tool", "invoke", "--turn", turn, "none", status=1)
 
 
-def test_actions(home):
+def test_pending_actions_are_listed_and_answered(home):
     turn = home.cli("turn", "submit", "--text", "x").text.strip()
     with home.rpc() as rpc:
         asked = [rpc.call("request_action", turnId=turn, actionType="approval", prompt=f"question {n}")["actionId"] for n in range(3)]

@@ -26,7 +26,7 @@ def applied(rpc, home, script, *paths):
     return process
 
 
-def test_everything_is_as_it_was(home):
+def test_undo_restores_every_file(home):
     sample(home)
     before, stamps = tree(home.work), times(home.work)
     validators = harness.event_validators()
@@ -53,7 +53,7 @@ def test_everything_is_as_it_was(home):
         rpc.fails("undo_changes", {"processId": process})
 
 
-def test_types_and_modes(home):
+def test_undo_restores_types_and_modes(home):
     for name in ("file", "link-old", "ro/x", "shut/old", "folder/a/b"):
         put(os.path.join(home.work, name), name + "\n")
     os.symlink("file", os.path.join(home.work, "link"))
@@ -70,7 +70,7 @@ def test_types_and_modes(home):
     os.chmod(os.path.join(home.work, "shut"), 0o755)
 
 
-def test_a_conflict_changes_nothing(home):
+def test_undo_with_a_conflict_changes_nothing(home):
     sample(home)
     before = tree(home.work)
     outside = os.path.join(home.dir, "outside")
@@ -104,7 +104,7 @@ def test_a_conflict_changes_nothing(home):
         assert not undo(rpc, home, process)[1] and tree(home.work) == before
 
 
-def test_an_undo_that_was_killed_late_can_be_repeated(home):
+def test_interrupted_undo_can_be_repeated(home):
     """It had removed a folder that the apply made, and had put a file back where the apply made a folder."""
     sample(home)
     before = tree(home.work)
@@ -117,7 +117,7 @@ def test_an_undo_that_was_killed_late_can_be_repeated(home):
         assert not conflicts and tree(home.work) == before, (conflicts, tree(home.work))
 
 
-def test_the_newest_apply_goes_first(home):
+def test_newest_apply_is_undone_first(home):
     sample(home)
     before = tree(home.work)
     with home.rpc() as rpc:
@@ -133,7 +133,7 @@ def test_the_newest_apply_goes_first(home):
         rpc.fails("undo_changes", {"processId": process}, code=INVALID_STATE)
 
 
-def test_by_the_command_line(home):
+def test_undo_verb_reports_its_result(home):
     put(os.path.join(home.work, "f"), "one\n")
     old_enough(home)
     home.cli("run", "--cow", "--", "sh", "-c", "echo two >>f; echo new >n")
@@ -148,7 +148,7 @@ def test_by_the_command_line(home):
     assert home.cli("undo", "--json").json["undone"] == [os.path.join(home.work, "f")]
 
 
-def test_what_is_kept_is_bounded(home):
+def test_undo_journal_has_a_size_limit(home):
     big = os.path.join(home.work, "big")
     with open(big, "w") as f:
         f.truncate(257 << 20)
@@ -167,7 +167,7 @@ def test_what_is_kept_is_bounded(home):
         until("retention removes it", lambda: not os.path.exists(folder))
 
 
-def test_an_apply_that_cannot_be_recorded():
+def test_apply_that_cannot_be_recorded_blocks_older_undos():
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         sample(home)
         before = tree(home.work)
@@ -212,7 +212,7 @@ def test_an_apply_that_cannot_be_recorded():
             os.unlink(os.path.join(home.work, "first"))
 
 
-def test_a_wrong_journal_is_removed_before_anything_changes():
+def test_apply_without_a_durable_journal_changes_nothing():
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         sample(home)
         before = tree(home.work)
@@ -226,7 +226,7 @@ def test_a_wrong_journal_is_removed_before_anything_changes():
         assert tree(home.work) == before
 
 
-def test_a_damaged_journal(home):
+def test_damaged_journal_is_an_error_that_names_the_file(home):
     """Only the torn end of an interrupted apply is tolerated; any other damage is an error that names the file."""
     for i in range(12):
         put(os.path.join(home.work, f"f{i}"), f"old {i}\n")
@@ -290,7 +290,7 @@ def killed(home, request, begun):
     return bool(failed)
 
 
-def test_killed_in_between(home):
+def test_undo_and_apply_survive_kills(home):
     count = 400
     for i in range(count):
         put(os.path.join(home.work, f"d{i % 7}/f{i}"), f"old {i}\n")
@@ -322,7 +322,7 @@ def temporaries(home):
     return [os.path.join(d, n) for d, _, names in os.walk(home.work) for n in names if n.startswith(".bailiff-")]
 
 
-def test_a_killed_apply_leaves_no_temporary_file(home):
+def test_temporary_files_of_a_killed_apply_are_removed(home):
     """The next apply, of whatever paths, removes them, and so does an undo."""
     for name in ("a", "d/b"):
         put(os.path.join(home.work, name), "old\n")
@@ -352,7 +352,7 @@ def test_a_killed_apply_leaves_no_temporary_file(home):
             assert tree(home.work) == before
 
 
-def test_many_files_of_a_folder(home):
+def test_undo_covers_several_batches_and_skips_conflicts(home):
     """More than one batch, and a conflict in the middle of one, which is not part of the undo."""
     count = 300
     for i in range(count):
@@ -371,7 +371,7 @@ def test_many_files_of_a_folder(home):
         assert tree(home.work) == before
 
 
-def test_an_apply_syncs_batches():
+def test_apply_syncs_in_batches():
     """Syncs take the time of an apply: 400 files need no more than a few."""
     with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
         for i in range(200):
@@ -385,7 +385,7 @@ def test_an_apply_syncs_batches():
         assert len(done) == 400 and not conflicts, conflicts
 
 
-def test_other_users():
+def test_undo_keeps_owners_and_rejects_other_users():
     """As the run's owner: a file that it may only write to keeps its owner, and others cannot undo anything."""
     with daemon_for_all() as home:
         put(os.path.join(home.work, "mine"), "old\n", 0o644)

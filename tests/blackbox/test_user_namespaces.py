@@ -120,7 +120,7 @@ def test_root_works_without_sys_admin():
         each_file_system(home, ("overlay",))
 
 
-def test_root_needs_its_list_without_sys_admin_as_well():
+def test_root_without_sys_admin_writes_only_listed_system_folders():
     needs_root()
     folder = tempfile.mkdtemp(prefix="bl-root-", dir="/var/lib")
     try:
@@ -142,7 +142,7 @@ def test_trees_and_terminals_without_sys_admin():
         assert done.out == b"to-stdout\n" and done.err.startswith(b"to-stderr\n"), (done.out, done.err)
 
 
-def test_what_is_mounted_in_the_system_is_seen_without_idmapped_mounts(home):
+def test_mounts_in_system_folders_are_visible_without_idmapped_mounts(home):
     """An overlay shows one file system: a file and a folder that are mounted in it are shown by themselves."""
     needs_root()
     with mounted("overlay") as where, mounted("tmpfs", "/var/lib") as other:
@@ -157,7 +157,7 @@ def test_what_is_mounted_in_the_system_is_seen_without_idmapped_mounts(home):
         assert done.out == b"public" and b"Permission denied" in done.err, (done.out, done.err)
 
 
-def test_the_hosts_network_needs_landlock_for_roots_uid():
+def test_host_network_for_roots_uid_requires_landlock():
     """Services on abstract sockets may trust uid 0."""
     needs_root()
     calls = "landlock_create_ruleset,landlock_add_rule,landlock_restrict_self"
@@ -168,7 +168,7 @@ def test_the_hosts_network_needs_landlock_for_roots_uid():
         assert done.status == 125 and b"abstract sockets" in done.err, done.err
 
 
-def test_it_is_said_that_copies_cannot_be_kept_on_an_overlay():
+def test_copy_on_write_on_an_overlay_is_rejected_with_the_reason():
     needs_root()
     before = tempfile.tempdir
     with mounted("overlay") as where:
@@ -188,24 +188,24 @@ def failed_start(through):
         return done.err.decode()
 
 
-def test_it_is_said_that_no_user_namespace_is_left():
+def test_exhausted_user_namespaces_are_reported():
     said = failed_start((sys.executable, "-c", NONE_LEFT))
     assert "user.max_user_namespaces" in said and "sysctl -w" in said, said
 
 
-def test_it_is_said_that_proc_is_masked():
+def test_masked_proc_is_reported():
     needs_root()
     said = failed_start(("unshare", "--mount", "--propagation", "private", "sh", "-c", MASKED, "sh", *NO_SYS_ADMIN))
     assert "/proc are masked" in said and "systempaths=unconfined" in said, said
 
 
-def test_it_is_said_that_mounting_is_refused():
+def test_refused_mounts_are_reported():
     through = (sys.executable, WITHOUT, "EPERM", "mount")
     said = failed_start((*NO_SYS_ADMIN, "--no-new-privs", *through) if ROOT else through)
     assert "mounting is refused" in said and "containers.md" in said, said
 
 
-def test_it_is_said_which_capabilities_root_lacks():
+def test_missing_capabilities_of_root_are_reported():
     needs_root()
     with Home(start=False, through=("setpriv", "--bounding-set=-setfcap,-sys_admin")) as home:
         home.start()

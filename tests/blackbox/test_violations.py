@@ -21,7 +21,7 @@ from violations import CHMOD, NOBODY, PROGRAM, SERVANT, Peer, python, run, viola
 FLOOD = int(os.environ.get("FLOOD", "1000000"))
 
 
-def test_each_kind_is_told_exactly():
+def test_each_kind_of_denial_is_reported_exactly():
     wanted = [
         # attempt, kind, operation, what is named
         ("write:/etc/hosts", "filesystem", "write", {"path": "/etc/hosts", "pathIs": "entry"}),
@@ -60,7 +60,7 @@ def test_each_kind_is_told_exactly():
         harness.validate(harness.event_validators(), events)
 
 
-def test_inside_a_private_root():
+def test_denials_of_a_private_root_are_reported():
     """The walls themselves: read-only binds, protected and hidden paths, no network, filtered system calls."""
     script = """
         echo x >/etc/hosts; chmod 777 /etc/hosts; mkdir /etc/new; mv .git moved; cat /etc/shadow; unshare -U true
@@ -98,7 +98,7 @@ def test_inside_a_private_root():
         assert "bailiff: denied: write /etc/hosts (outside the write roots)" in done.err.decode(), done.err
 
 
-def test_the_reason_is_the_right_one():
+def test_reason_of_a_denial_is_the_deepest_rule():
     """The deepest rule about a path decides; what the kernel does not name is not guessed."""
     script = """
         cd sub; touch ../../../../usr/climbed; cd ..
@@ -139,7 +139,7 @@ def test_the_reason_is_the_right_one():
         assert "path" not in unnamed and unnamed["count"] >= 1, unnamed
 
 
-def test_within_200_ms():
+def test_denial_is_reported_within_200_ms():
     with watched() as home, Peer(home.socket) as rpc:
         process = rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
         rpc.call("subscribe_events", processId=process, types=["sandbox.violation"])
@@ -156,7 +156,7 @@ def test_within_200_ms():
         assert statistics.median(took) < 0.2, took
 
 
-def test_fifty_at_once_each_its_own():
+def test_denials_of_parallel_commands_are_kept_apart():
     with watched() as home, Peer(home.socket) as rpc:
         ids = [rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"] for _ in range(50)]
         requests = [rpc.send("write_process_stdin", processId=p, encoding="utf8",
@@ -175,7 +175,7 @@ def test_fifty_at_once_each_its_own():
             assert result["violationCount"] == 27, result
 
 
-def test_a_flood_is_counted():
+def test_flood_of_denials_is_counted():
     flood = "import os\nfor i in range(%d):\n try: os.open('/etc/shadow', 0)\n except OSError: pass\n" % FLOOD
     with watched() as home, Peer(home.socket) as rpc, home.rpc() as other:
         process = rpc.start(python(flood), cwd="/", profile="host")["processId"]
@@ -218,7 +218,7 @@ def congestions(pid):
     return sum(int(s["Drops"]) for s in sockets if f"socket:[{s['Inode']}]" in held)
 
 
-def test_what_could_not_be_kept_is_owned_up_to():
+def test_lost_audit_records_make_the_count_a_minimum():
     """A runtime that does not get to run in a flood until the kernel's patience ends: the count is said to be the least."""
     size = 150000
     if FLOOD < size:
@@ -248,7 +248,7 @@ for i in range({size}):
         assert completed["payload"]["violationCount"] == 1 and "violationCountIsLeast" not in completed["payload"], completed
 
 
-def test_many_different_ones():
+def test_denials_beyond_a_limit_are_counted_together():
     """Past a number of different ones the rest is counted together."""
     many = "import os\nfor i in range(500):\n try: os.mkdir('/etc/bailiff-%d' % i)\n except OSError: pass\n"
     with watched() as home, Peer(home.socket) as rpc:
@@ -260,7 +260,7 @@ def test_many_different_ones():
         assert result["violationCount"] == 500 and len(result["violations"]) == 32, result
 
 
-def test_after_restarts():
+def test_denials_are_reported_after_restarts():
     with watched() as home, Peer(home.socket) as rpc:
         process = rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
 
@@ -282,7 +282,7 @@ def test_after_restarts():
             assert again.wait(process)["violationCount"] == 3
 
 
-def test_after_an_upgrade_in_place():
+def test_denials_are_reported_after_an_upgrade():
     with watched() as home, Peer(home.socket) as rpc:
         process = rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
         runtime = until("the runtime runs", lambda: home.part("runtime"))
@@ -297,7 +297,7 @@ def test_after_an_upgrade_in_place():
             assert run(again, "read:/etc/shadow")[1]["violationCount"] == 1
 
 
-def test_the_next_daemon_takes_over_from_a_killed_one():
+def test_audit_is_taken_over_from_a_killed_daemon():
     with watched() as home:
         home.note_tree()
         home.guard.kill()
@@ -310,7 +310,7 @@ def test_the_next_daemon_takes_over_from_a_killed_one():
 
 
 
-def test_everyday_refusals_are_only_counted():
+def test_everyday_denials_are_only_counted():
     with watched() as home, Peer(home.socket) as rpc:
         words = ["read:/root/.bashrc", "read:/root/.config/git/config", "read:/proc/1/environ"]
         process, result = run(rpc, *words, "read:/etc/shadow")
@@ -318,7 +318,7 @@ def test_everyday_refusals_are_only_counted():
         assert result["benignRefusals"] == len(words), result
 
 
-def test_what_would_open_is_enough_and_no_more():
+def test_offered_access_is_sufficient_and_minimal():
     """Mode on_failure: the offer names exactly what is opened, and with just that it passes; with any of it missing it does not."""
     with watched(host=False) as home, tempfile.TemporaryDirectory(dir="/srv", prefix="bailiff-test-") as work, \
             tempfile.TemporaryDirectory(dir="/srv", prefix="bailiff-test-") as other, home.rpc() as rpc:
@@ -361,7 +361,7 @@ def test_what_would_open_is_enough_and_no_more():
         assert not [a for a in rpc.call("list_actions", status="pending")["actions"] if a.get("processId") == two["processId"]]
 
 
-def test_run_tells_on_stderr():
+def test_run_prints_denials_on_stderr():
     code = "import socket,sys\ntry: socket.socket().connect(('255.255.255.255', 443))\nexcept OSError: pass\n"
     with watched() as home:
         done = home.cli("run", "--", *python(code))
@@ -373,7 +373,7 @@ def test_run_tells_on_stderr():
         assert "--net host" not in done.err.decode() and "--allow-host" not in done.err.decode(), done.err
 
 
-def test_without_audit():
+def test_denials_are_guessed_without_audit():
     with Home() as home, home.rpc() as rpc:
         state = rpc.call("get_health")
         assert state["violations"]["state"] == "unavailable" and state["violations"]["why"], state

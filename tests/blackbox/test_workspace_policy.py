@@ -40,7 +40,7 @@ def changed(rpc, kind="policy.changed"):
     return [e["payload"] for e in rpc.events() if e["type"] == kind and e["payload"].get("layer") == "workspace"]
 
 
-def test_it_tightens_and_edits_count_at_once():
+def test_workspace_policy_restricts_and_edits_apply_at_once():
     with Policed({"permissions": {"allow": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc:
         assert touches(rpc, home.work)
         write(home.work, DENY)
@@ -66,7 +66,7 @@ def test_it_tightens_and_edits_count_at_once():
         valid(home, rpc)
 
 
-def test_it_holds_below_and_in_workspaces_that_are_inside():
+def test_workspace_policy_applies_to_nested_workspaces():
     with Home() as home, home.rpc() as rpc:
         inner = os.path.join(home.work, "a", "b")
         os.makedirs(os.path.join(inner, ".git"))
@@ -85,7 +85,7 @@ def test_it_holds_below_and_in_workspaces_that_are_inside():
         until("another folder is noticed", lambda: touches(rpc, home.work))
 
 
-def test_nothing_is_loosened_by_it():
+def test_workspace_policy_loosens_nothing():
     loose = {"permissions": {"allow": ["Bash(rm:*)", "Bash(touch:*)"], "defaultMode": "bypass", "allowBypass": True},
              "prefixRules": [{"pattern": ["rm"], "decision": "allow"}]}
     with Policed({"permissions": {"deny": ["Bash(rm:*)"], "ask": ["Bash(touch:*)"], "defaultMode": "plan"}}) as home, home.rpc() as rpc:
@@ -104,7 +104,7 @@ def test_nothing_is_loosened_by_it():
         rpc.fails("start_process", command=["mkdir", "x"], cwd=home.work, sessionId=session, code=-32010)
 
 
-def test_a_bad_file_stops_starts_or_leaves_what_was():
+def test_invalid_workspace_policy_blocks_starts_or_keeps_the_last():
     with Home() as home, home.rpc() as rpc:
         write(home.work, '{\n "permissions": {\n  "deny": ["Bash(touch"]\n }\n}')
         error = rpc.fails("start_process", command=["true"], cwd=home.work, code=-32010)
@@ -130,7 +130,7 @@ def test_a_bad_file_stops_starts_or_leaves_what_was():
             valid(home, again)
 
 
-def test_what_is_no_file_of_the_folder_is_not_read():
+def test_special_files_and_links_as_policy_block_starts():
     """Each of these blocks starts there with the reason, delays no other request, and reveals nothing of its target."""
     with Home() as home, home.rpc() as rpc:
         folder = os.path.join(home.work, ".bailiff")
@@ -182,7 +182,7 @@ def test_what_is_no_file_of_the_folder_is_not_read():
         assert touches(rpc, home.work)
 
 
-def test_a_file_that_is_replaced_while_it_is_read():
+def test_policy_that_is_replaced_while_read_is_one_version():
     """A file that is replaced all the time: each decision uses one whole version, and none hangs."""
     with Home() as home, home.rpc() as rpc:
         padding = " " * 200000
@@ -210,7 +210,7 @@ def test_a_file_that_is_replaced_while_it_is_read():
         assert not touches(rpc, home.work)
 
 
-def test_a_busy_workspace_is_no_reason_to_wait():
+def test_changing_workspace_does_not_delay_starts():
     with Home() as home, home.rpc() as rpc:
         stop = threading.Event()
 
@@ -233,7 +233,7 @@ def test_a_busy_workspace_is_no_reason_to_wait():
             worker.join()
 
 
-def test_another_folder_in_its_place_is_another_place():
+def test_replaced_workspace_folder_uses_its_own_policy():
     with Home() as home, home.rpc() as rpc:
         place = os.path.join(home.work, "place")
         for i in range(5):
@@ -246,7 +246,7 @@ def test_another_folder_in_its_place_is_another_place():
             shutil.rmtree(place)
 
 
-def test_many_starts_at_once_in_a_new_place():
+def test_many_starts_in_a_new_workspace_wait_for_its_policy():
     with Home() as home, home.rpc() as rpc:
         write(home.work, DENY)
         asked = [rpc.send("start_process", command=["touch" if i % 3 == 0 else "true"], cwd=home.work) for i in range(30)]
@@ -260,7 +260,7 @@ def test_many_starts_at_once_in_a_new_place():
         valid(home, rpc)
 
 
-def test_it_cannot_be_written_from_inside():
+def test_command_cannot_write_the_workspace_policy():
     with Home() as home, home.rpc() as rpc:
         write(home.work, DENY)
         for line in ("echo '{}' > .bailiff/policy.json", "rm -f .bailiff/policy.json", "mv .bailiff away", "ln -sf /dev/null .bailiff/policy.json"):
@@ -273,7 +273,7 @@ def test_it_cannot_be_written_from_inside():
         assert not touches(rpc, home.work)
 
 
-def test_files_below_cannot_be_written_from_above():
+def test_command_cannot_write_policies_of_nested_workspaces():
     with Home() as home, home.rpc() as rpc:
         inner = os.path.join(home.work, "a", "b")
         for where in (home.work, inner):
@@ -306,7 +306,7 @@ def test_files_below_cannot_be_written_from_above():
         assert not touches(rpc, deep)
 
 
-def test_the_file_tools_and_dry_runs_obey_it():
+def test_file_tools_and_dry_runs_use_the_workspace_policy():
     with Home() as home, home.rpc() as rpc:
         write(home.work, {"permissions": {"deny": ["Read(secret.txt)", "Edit(/locked/**)"]}})
         said = rpc.call("evaluate_permission", toolName="read_file", arguments={"path": "secret.txt"}, cwd=home.work)["permissionDecision"]
@@ -466,7 +466,7 @@ def in_the_system(folder):
         daemon.wait()
 
 
-def test_the_system_daemon_reads_as_who_asks():
+def test_root_daemon_reads_policies_as_the_client():
     """Root's daemon: files that only the peer may read are read as the peer, its own policy in its home applies, and no other user's."""
     if os.geteuid() != 0:
         raise Skip("requires root")
@@ -479,7 +479,7 @@ def test_the_system_daemon_reads_as_who_asks():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_many_places_at_once_are_all_judged_by_their_own_file():
+def test_each_start_uses_the_policy_of_its_own_workspace():
     """More than are remembered, all asked for before the first is known: each start waits for its own files."""
     with Home(config={"maxProcesses": 1000}) as home, home.rpc() as rpc:
         places = [os.path.join(home.work, f"w{i}") for i in range(150)]
@@ -505,7 +505,7 @@ def rpc_code(rpc, where):
     return rpc.fails("start_process", command=["touch", "made"], cwd=where).code
 
 
-def test_nothing_is_started_where_not_every_folder_above_can_be_looked_at():
+def test_unreadable_parent_folder_denies_starts():
     with Home() as home, home.rpc() as rpc:
         write(home.work, DENY)
         deep = os.path.join(home.work, *["d"] * 50)
