@@ -122,7 +122,7 @@ PROTECTED = [
 
 # ---- tables ----
 
-def test_kernel_and_system(home):
+def test_kernel_interfaces_are_out_of_reach(home):
     work = repository(home)
     with collected() as part:
         with part():
@@ -144,7 +144,7 @@ def host_terminal():
             os.close(fd)
 
 
-def test_on_a_terminal(home):
+def test_terminals_of_the_host_are_out_of_reach(home):
     with host_terminal() as name, collected() as part:
         own = filled(TERMINAL, t=name)
         with part():
@@ -156,7 +156,7 @@ def test_on_a_terminal(home):
                 check(KERNEL, inside_terminal(home, profile, words_of(KERNEL), "/tmp"), f"{profile} on a terminal", "shut")
 
 
-def test_mounts(home):
+def test_mounting_is_denied(home):
     rows = [(word, bites, FILTERED) for word, bites in MOUNTS]
     with collected() as part:
         with part():
@@ -166,7 +166,7 @@ def test_mounts(home):
                 check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
 
 
-def test_places_that_may_be_written(home):
+def test_writes_outside_the_write_roots_are_denied(home):
     work = repository(home)
     before = snapshot(work)
     with collected() as part:
@@ -179,7 +179,7 @@ def test_places_that_may_be_written(home):
     assert snapshot(work) == before
 
 
-def test_protected_paths(home):
+def test_protected_paths_cannot_be_changed(home):
     rows = filled(PROTECTED, w=repository(home))
     with collected() as part:
         with part():
@@ -198,7 +198,7 @@ def test_protected_paths(home):
             check(rows, inside(home, "workspace", words_of(rows), below, cwd=below), "from below", "shut")
 
 
-def test_readonly_workspace(home):
+def test_readonly_workspace_cannot_be_written(home):
     work = repository(home)
     with open(os.path.join(work, "file"), "w") as f:
         f.write("x" * 5000)
@@ -213,7 +213,7 @@ def test_readonly_workspace(home):
             check(rows, inside(home, "readonly", words_of(rows), "/tmp"), "readonly", "shut")
 
 
-def test_other_processes(home):
+def test_processes_of_the_host_are_out_of_reach(home):
     """Of the host: this one, the daemon's parts, a sleeper of the same user."""
     sleeper = subprocess.Popen(["sleep", "600"])
     try:
@@ -263,7 +263,7 @@ class Shared:
         os.unlink(self.file)
 
 
-def test_shared_memory_and_queues(home):
+def test_shared_memory_and_queues_are_private(home):
     with Shared() as s, collected() as part:
         rows = [(f"shared_memory={s.key}", "any", GONE), (f"semaphore={s.key}", "any", GONE), (f"message_queue={s.key}", "any", GONE),
                 (f"posix_queue=/{s.name}", "any", GONE), (f"posix_memory=/{s.name}", "any", GONE), (f"read={s.file}", "any", GONE)]
@@ -274,7 +274,7 @@ def test_shared_memory_and_queues(home):
                 check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
 
 
-def test_network(home):
+def test_network_is_out_of_reach(home):
     with contextlib.ExitStack() as stack:
         four = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
         six = stack.enter_context(socket.create_server(("::1", 0), family=socket.AF_INET6, backlog=64))
@@ -306,7 +306,7 @@ def test_network(home):
                     raise AssertionError(f"a datagram arrived from inside: {data}")
 
 
-def test_sockets_of_the_host(home):
+def test_sockets_of_the_host_are_out_of_reach(home):
     paths = ["/run/dbus/system_bus_socket", "/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock",
              "/run/systemd/private", "/run/systemd/notify", "/run/systemd/journal/socket", "/dev/log", "/run/podman/podman.sock",
              "/run/udev/control", "/run/snapd.socket", f"/run/user/{os.geteuid()}/bus", "/run/bailiff/control.sock"]
@@ -317,7 +317,7 @@ def test_sockets_of_the_host(home):
                 check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
 
 
-def test_sockets_by_name(home):
+def test_named_sockets_in_read_only_folders_are_out_of_reach(home):
     """In a folder that is shown and may not be written; where the kernel can tell."""
     if landlock_abi() < 9:
         raise Skip("needs Landlock ABI 9")
@@ -335,7 +335,7 @@ def test_sockets_by_name(home):
 
 # ---- bailiff itself ----
 
-def test_bailiff_is_not_there(home):
+def test_files_of_bailiff_are_hidden(home):
     repository(home)
     rows = filled([("unix={h}/control.sock", "any", GONE), ("list={h}/store", "any", GONE | REFUSED), ("list={h}/spool", "-", GONE | REFUSED),
                    ("read={h}/store/data.mdb", "any", GONE | REFUSED)], h=home.dir)
@@ -362,7 +362,7 @@ def test_bailiff_is_not_there(home):
             assert done.status != 0, done.out
 
 
-def test_environment(home):
+def test_environment_is_clean(home):
     leaks = {"LD_PRELOAD": "/nonexistent/evil.so", "BASH_ENV": "/tmp/evil", "GIT_DIR": "/tmp/evil", "GIT_SSH_COMMAND": "evil",
              "AWS_SECRET_ACCESS_KEY": "secret", "SECRET_TOKEN": "secret", "ENV": "/tmp/evil", "PYTHONPATH": "/tmp/evil", "NOTIFY_SOCKET": "/run/x",
              "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/x", "SSH_AUTH_SOCK": "/tmp/agent", "XDG_RUNTIME_DIR": "/run/user/0"}
@@ -416,7 +416,7 @@ def test_devices_in_the_workspace_are_inert(home):
         check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
 
 
-def test_links_in_place_of_what_is_protected(home):
+def test_links_in_place_of_protected_paths_are_rejected_or_closed(home):
     """A repository whose hooks lead elsewhere: either refused at set-up or shut; nothing there is touched."""
     work = repository(home)
     elsewhere = os.path.join(home.dir, "elsewhere")
@@ -435,7 +435,7 @@ def test_links_in_place_of_what_is_protected(home):
         repository(home)
 
 
-def test_hidden_paths_that_do_not_exist(home):
+def test_hidden_paths_cannot_be_created(home):
     work = repository(home)
     before = snapshot(work)
     hidden = os.path.join(work, "not-there", "secret")
@@ -446,7 +446,7 @@ def test_hidden_paths_that_do_not_exist(home):
         assert snapshot(work) == before, f"left on the host: {set(snapshot(work)) ^ set(before)}"
 
 
-def test_hidden_paths_in_folders_that_are_shut(home):
+def test_hidden_paths_in_closed_folders_cannot_be_created(home):
     """By a command, which its successor can undo: nothing is left there, and nothing can be made there either."""
     work = repository(home)
     folders = [os.path.join(work, d) for d in ("d", ".git")]
@@ -465,7 +465,7 @@ def test_hidden_paths_in_folders_that_are_shut(home):
             assert snapshot(work) == before, f"{mode}: {set(snapshot(work)) ^ set(before)}"
 
 
-def test_a_repository_without_hooks(home):
+def test_missing_hooks_folder_is_protected(home):
     """A path is protected before it exists."""
     work = repository(home)
     shutil.rmtree(os.path.join(work, ".git", "hooks"))
@@ -476,7 +476,7 @@ def test_a_repository_without_hooks(home):
     assert snapshot(work) == before
 
 
-def test_working_folders_by_tricks(home):
+def test_working_folder_cannot_be_forged(home):
     repository(home)
     link = os.path.join(home.dir, "link")
     os.symlink("/etc", link)
@@ -502,7 +502,7 @@ def test_working_folders_by_tricks(home):
         assert not os.path.exists("/etc/probe-was-here")
 
 
-def test_folders_swapped_during_set_up(home):
+def test_folder_swapped_during_setup_is_not_escaped(home):
     """cwd is exchanged with a link all the time: the file is created in one of the two, never anywhere else."""
     real, other = os.path.join(home.dir, "real"), os.path.join(home.dir, "other")
     for d in (real, other):
@@ -526,14 +526,14 @@ def test_folders_swapped_during_set_up(home):
     assert not {n for n in outside_of if n.startswith("f")}, outside_of
 
 
-def test_what_must_work(home):
+def test_ordinary_programs_work(home):
     repository(home)
     for profile in PROFILES:
         lines = inside(home, profile, ["threads", "own_child", "exec_memory"], "/tmp")
         assert all(v[0] == "open" for v in lines.values()), f"{profile}: {lines}"
 
 
-def test_ways_around_are_no_violations():
+def test_fallbacks_of_libc_are_not_reported():
     """libc asks for clone3 and others for openat2, and they have a fallback: no violation should be reported."""
     if not ROOT:
         raise Skip("audit requires root")
@@ -552,7 +552,7 @@ def test_ways_around_are_no_violations():
         assert not before, before
 
 
-def test_the_hosts_network_is_all_that_is_shared(home):
+def test_host_network_shares_nothing_else(home):
     """With the host's network namespace, its abstract sockets and its kernel's knobs are still out of reach."""
     repository(home)
     with contextlib.ExitStack() as stack:
@@ -589,7 +589,7 @@ if got:
 """
 
 
-def test_a_command_that_its_init_traces_has_not_ended(home):
+def test_command_traced_by_its_init_has_not_ended(home):
     """A stop of a traced child looks like its end to a process that waits for its children and does not look closely."""
     with home.rpc() as rpc:
         command = ["python3", "-c", TRACED]

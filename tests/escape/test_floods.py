@@ -10,7 +10,7 @@ from harness import Skip, marked, until
 
 # ---- trees that will not go ----
 
-def test_a_tree_that_resists(home):
+def test_process_tree_that_resists_is_killed(home):
     repository(home)
     mark = f"resist-{os.getpid()}-"
     with home.rpc() as rpc:
@@ -26,7 +26,7 @@ def test_a_tree_that_resists(home):
             assert end and end[0]["payload"]["treeEmpty"] is True, end
 
 
-def test_forks_racing_with_kill(home):
+def test_process_that_forks_during_the_kill_is_killed(home):
     """A process that is replaced by its child all the time, killed at any moment."""
     work = repository(home)
     program = os.path.join(work, "racer-%d-" % os.getpid())
@@ -42,7 +42,7 @@ def test_forks_racing_with_kill(home):
             assert not left, f"round {i}: {[(p, harness.command_of(p)) for p in left]}"
 
 
-def test_the_guard_dies_during_set_up(home):
+def test_death_of_the_guard_during_setup_leaves_nothing(home):
     """At any moment of it; nothing of the sandbox survives."""
     work = repository(home)
     program = os.path.join(work, "orphan-%d-" % os.getpid())
@@ -93,7 +93,7 @@ def limited(home, rpc, words, **more):
     return started
 
 
-def test_fork_bomb(home):
+def test_fork_bomb_is_contained(home):
     repository(home)
     with home.rpc() as rpc:
         started = limited(home, rpc, ["fork_bomb"], limits={"pids": 64})
@@ -104,7 +104,7 @@ def test_fork_bomb(home):
         assert not marked(os.path.join(home.work, "probe"))
 
 
-def test_memory_bombs(home):
+def test_memory_bombs_are_contained(home):
     repository(home)
     for word in ("fill_memory", "fill_memfd", "fill_file=/tmp/fill", "fill_file=/dev/shm/fill"):
         with home.rpc() as rpc:
@@ -126,7 +126,7 @@ def test_private_disks_are_limited(home):
     answers_quickly(home, "after filling disks")
 
 
-def test_descriptors_on_their_way(home):
+def test_descriptors_in_flight_do_not_block_the_daemon(home):
     """They are counted by user; where that is the daemon's own, the daemon still needs some for each start."""
     repository(home)
     with home.rpc() as rpc:
@@ -139,7 +139,7 @@ def test_descriptors_on_their_way(home):
         rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
 
 
-def test_orphans_without_end(home):
+def test_endless_orphans_do_not_block_the_init(home):
     """The init has to reap them, and must still find the time to look at limits and to listen."""
     repository(home)
     with home.rpc() as rpc:
@@ -149,7 +149,7 @@ def test_orphans_without_end(home):
         assert not marked(os.path.join(home.work, "probe"))
 
 
-def test_processor_time_that_nobody_waits_for(home):
+def test_cpu_time_of_unreaped_children_counts(home):
     """Of children that are reaped by the kernel nothing is left to be counted, but in a cgroup; on a sandbox of its own and on those built ahead."""
     repository(home)
     with home.rpc() as rpc:
@@ -163,7 +163,7 @@ def test_processor_time_that_nobody_waits_for(home):
             assert end["category"] == "timeout" and end["limit"] == "cpu", end
 
 
-def test_a_flood_of_output(home):
+def test_flood_of_output_is_contained(home):
     repository(home)
     size = 256 << 20
     with home.rpc() as rpc:
@@ -175,7 +175,7 @@ def test_a_flood_of_output(home):
         assert size - record[0]["omittedBytes"] <= 3 << 20, record
 
 
-def test_a_screen_that_is_always_drawn_anew(home):
+def test_continuous_screen_reads_do_not_delay_others(home):
     """A few bytes make a large screen redraw: a client that does so continuously does not delay others."""
     repository(home)
     with home.rpc() as rpc, home.rpc() as watcher:
@@ -188,7 +188,7 @@ def test_a_screen_that_is_always_drawn_anew(home):
             rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
 
 
-def test_a_flood_of_denials(home):
+def test_flood_of_denials_is_survived(home):
     """That they are counted is a matter of the violations' tests; here the daemon only has to stand it."""
     repository(home)
     count = int(os.environ.get("DENIALS") or 100000)

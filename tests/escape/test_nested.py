@@ -75,7 +75,7 @@ def look_again(home, rpc, tops):
         attempt(rpc, "true", top)
 
 
-def test_it_stays_protected(home):
+def test_nested_repositories_stay_protected(home):
     tops = {name: workspace(home, name) for name in TRIES}
     group = None if ROOT else group_of_another()
     if group is not None:
@@ -102,7 +102,7 @@ def test_it_stays_protected(home):
         assert not bad, bad
 
 
-def test_it_is_not_forgotten_over_others(home):
+def test_nested_repositories_are_remembered_among_many_workspaces(home):
     """A daemon knows so many workspaces: making more of them, each with something nested, does not make it begin anew with one."""
     top, many = workspace(home, "first"), os.path.join(home.dir, "many")
     os.mkdir(many)
@@ -115,7 +115,7 @@ def test_it_is_not_forgotten_over_others(home):
         assert attempt(rpc, f"echo evil >{HOOK}", top) == 2, "what is nested was forgotten"
 
 
-def test_requests_of_agents(home):
+def test_requests_of_agents_lift_no_protection(home):
     """What is asked for with a start may take away from a profile, keep something of what is taken away, and choose the folder."""
     top = workspace(home, "asked")
     linked = os.path.join(home.dir, "linked")
@@ -142,7 +142,7 @@ def test_requests_of_agents(home):
                 assert open(path).read() == before[path], f"{path}: in {cwd} with {sandbox}"
 
 
-def test_what_is_gone_is_let_go(home):
+def test_removed_repository_is_no_longer_protected(home):
     """Taken away outside, it is the commands' to make anew."""
     top = workspace(home, "gone")
     with home.rpc() as rpc:

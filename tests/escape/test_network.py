@@ -14,7 +14,7 @@ from harness import Skip
 from net import NAMES, Server, allow, client_hello, connect, ended, get, need, network_home, origin, talk, violations
 
 
-def test_no_way_around_the_proxy():
+def test_traffic_cannot_bypass_the_proxy():
     """Traffic that does not use the proxy goes nowhere."""
     program = r'''
 import socket, sys
@@ -53,7 +53,7 @@ attempt("bind", lambda: socket.socket().bind(("127.0.0.1", 61080)))
         assert not server.seen
 
 
-def test_names_and_addresses_that_lead_inside():
+def test_internal_names_and_addresses_are_denied():
     with network_home() as home, Server() as server, Server(address="::1") as six:
         p = server.port
         # Every name is allowed here, and addresses of the internet; what is inside must be named as such, and is not.
@@ -77,7 +77,7 @@ def test_names_and_addresses_that_lead_inside():
         assert not server.seen
 
 
-def test_redirects_are_judged_like_everything_else():
+def test_redirects_are_checked():
     need("curl")
     with network_home() as home, Server() as server:
         where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
@@ -88,7 +88,7 @@ def test_redirects_are_judged_like_everything_else():
         assert {path.partition("?")[0] for _, path, _ in server.seen} == {"/redirect"}
 
 
-def test_whom_it_is_meant_for_must_agree():
+def test_contradicting_host_names_are_rejected():
     """Host, in requests and in tunnels; and what could be read in two ways is read in none."""
     with network_home() as home, Server() as server:
         p = server.port
@@ -145,7 +145,7 @@ def test_whom_it_is_meant_for_must_agree():
         assert answer.count(b"hello\n") == 2, answer
 
 
-def test_socks():
+def test_socks_requests_are_checked():
     def ask(kind, address, port, command=1):
         return b"\5\1\0" + bytes([5, command, 0, kind]) + address + port.to_bytes(2, "big")
     def name(text):
@@ -180,7 +180,7 @@ def test_socks():
         assert sum(v["count"] for v in violations(home, process)) == 6
 
 
-def test_other_protocols_pass():
+def test_other_protocols_pass_to_allowed_hosts():
     with network_home() as home, contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listening:
         port = listening.getsockname()[1]
 
@@ -197,7 +197,7 @@ def test_other_protocols_pass():
         assert said[1].endswith(b"you said \0\0\0\x08binary"), said
 
 
-def test_ports_of_the_web_are_for_the_web():
+def test_web_ports_accept_only_http_and_tls():
     if not ROOT:
         raise Skip("only root can serve port 80")
     with network_home() as home, contextlib.closing(socket.create_server((NAMES["web.test"], 80))) as listening:
@@ -255,7 +255,7 @@ print("done")
 '''
 
 
-def test_noise():
+def test_malformed_requests_are_survived():
     with network_home() as home, Server() as server:
         where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
         pieces = [get(where), get(f"other.test:{server.port}"), get(where, path="/bytes/300000"), connect(where), connect(f"dead.test:{server.port + 1}"),

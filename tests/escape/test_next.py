@@ -56,7 +56,7 @@ def script(home):
     return {"profile": "workspace", "cwd": work}
 
 
-def test_one_after_the_other(home):
+def test_command_leaves_nothing_to_the_next(home):
     where = script(home)
     with home.rpc() as rpc:
         started, _ = rpc.run("python3 leave.py; python3 leave.py", **where)
@@ -68,7 +68,7 @@ def test_one_after_the_other(home):
                 assert end["exitCode"] == 0 and found(rpc, ref_of(started)) == [[]], f"{more}, start {i}: {found(rpc, ref_of(started))} {end}"
 
 
-def test_parallel_commands(home):
+def test_parallel_commands_do_not_see_each_other(home):
     where = script(home)
     with home.rpc() as rpc:
         holders = []

@@ -80,7 +80,7 @@ def from_inside(home, path, cwd, profile="workspace", **sandbox):
         return answer_of(said["stdout"].decode())
 
 
-def test_a_daemon_whose_home_is_in_the_workspace():
+def test_daemon_in_the_workspace_rejects_the_command():
     """As root these are two root daemons: the socket is root's, and the workspace shows it to the command as its own."""
     with Home() as first, daemon_in(first.work) as second:
         assert is_served(from_host(second.socket))
@@ -91,7 +91,7 @@ def test_a_daemon_whose_home_is_in_the_workspace():
             assert rpc.call("get_health")
 
 
-def test_a_socket_that_everybody_may_use():
+def test_world_writable_socket_rejects_the_command():
     with Home() as first, Home(options=("--audit", "off", "--socket-mode", "0666")) as second:
         os.chmod(second.dir, 0o755)
         assert is_served(from_host(second.socket))
@@ -99,7 +99,7 @@ def test_a_socket_that_everybody_may_use():
         assert is_refused(answer), answer
 
 
-def test_the_daemons_own_socket():
+def test_own_socket_is_unreachable_by_another_name():
     """What it hides by itself is reached by another name; a socket has none of its own."""
     with Home(options=("--audit", "off", "--socket-mode", "0666")) as home:
         shown = os.path.join(home.work, "socket")
@@ -108,13 +108,13 @@ def test_the_daemons_own_socket():
         assert is_refused(answer), answer
 
 
-def test_commands_without_a_sandbox_are_refused_too():
+def test_commands_without_a_sandbox_are_rejected_too():
     with Home(options=("--audit", "off", *no_sandbox())) as first, Home() as second:
         answer = from_inside(first, second.socket, "/", profile="host")
         assert is_refused(answer), answer
 
 
-def test_foreign_containers_are_served():
+def test_clients_in_other_containers_are_served():
     with Home() as home:
         argv = ["unshare", *([] if ROOT else ["--user", "--map-current-user"]), "--pid", "--fork", "--mount-proc" if ROOT else "--kill-child",
                 sys.executable, "-c", ASK, home.socket]
@@ -124,7 +124,7 @@ def test_foreign_containers_are_served():
         assert is_served(answer_of(done.stdout)), done.stdout
 
 
-def test_clients_that_the_daemon_cannot_see_are_refused():
+def test_clients_invisible_to_the_daemon_are_rejected():
     """The daemon is in a pid namespace of its own and the client outside of that: nobody can tell where it is."""
     through = ("unshare", *([] if ROOT else ["--user", "--map-current-user"]), "--pid", "--fork", "--mount-proc", "--kill-child")
     if subprocess.run([*through, "true"], capture_output=True).returncode:

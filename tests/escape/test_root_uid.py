@@ -27,10 +27,13 @@ UID_ZERO = [
     ("write=/proc/pressure/cpu", "-", REFUSED | GONE), ("write=/proc/mtrr", "-", REFUSED | GONE), ("write=/proc/1/oom_score_adj", "-", REFUSED),
     ("write=/proc/1/clear_refs", "-", REFUSED), ("list=/proc/1/fd", "-", REFUSED | GONE), ("list=/proc/1/map_files", "-", REFUSED | GONE),
 ]
-TABLES = ("kernel_and_system", "on_a_terminal", "mounts", "protected_paths", "readonly_workspace", "other_processes", "shared_memory_and_queues",
-          "network", "sockets_of_the_host", "bailiff_is_not_there", "set_uid_programs_gain_nothing", "devices_in_the_workspace_are_inert",
-          "links_in_place_of_what_is_protected", "hidden_paths_that_do_not_exist", "folders_swapped_during_set_up",
-          "the_hosts_network_is_all_that_is_shared", "signals_to_the_init_change_nothing", "what_must_work")
+TABLES = ("kernel_interfaces_are_out_of_reach", "terminals_of_the_host_are_out_of_reach", "mounting_is_denied",
+          "protected_paths_cannot_be_changed", "readonly_workspace_cannot_be_written", "processes_of_the_host_are_out_of_reach",
+          "shared_memory_and_queues_are_private", "network_is_out_of_reach", "sockets_of_the_host_are_out_of_reach",
+          "files_of_bailiff_are_hidden", "set_uid_programs_gain_nothing", "devices_in_the_workspace_are_inert",
+          "links_in_place_of_protected_paths_are_rejected_or_closed", "hidden_paths_cannot_be_created",
+          "folder_swapped_during_setup_is_not_escaped", "host_network_shares_nothing_else", "signals_to_the_init_change_nothing",
+          "ordinary_programs_work")
 
 
 @contextlib.contextmanager
@@ -81,24 +84,24 @@ def try_all(through=()):
                 getattr(test_escape, "test_" + name)(home)
 
 
-def test_root_uid_alone_opens_nothing_where_ids_cannot_be_mapped():
+def test_root_uid_gives_no_access_where_ids_cannot_be_mapped():
     with unmapped_folder(), Home() as home:
         runs_with_roots_uid(home, home.work)
         try_uid_zero(home)
 
 
-def test_no_way_out_where_ids_cannot_be_mapped():
+def test_escapes_fail_where_ids_cannot_be_mapped():
     with unmapped_folder():
         try_all()
 
 
-def test_root_uid_alone_opens_nothing_without_sys_admin():
+def test_root_uid_gives_no_access_without_sys_admin():
     with without_sys_admin() as through, Home(through=through) as home:
         runs_with_roots_uid(home, home.work)
         try_uid_zero(home)
 
 
-def test_no_way_out_without_sys_admin():
+def test_escapes_fail_without_sys_admin():
     with without_sys_admin() as through:
         try_all(through)
 
