@@ -22,8 +22,8 @@
 #define CONTEXT_MAX (64u << 10)
 
 static const char *const verdicts[] = {
-	[HOOK_SAYS_NOTHING] = "continue", [HOOK_SAYS_ALLOW] = "allow", [HOOK_SAYS_ASK] = "ask",
-	[HOOK_SAYS_DEFER] = "defer",      [HOOK_SAYS_DENY] = "deny",
+	[HOOK_VERDICT_NONE] = "continue", [HOOK_VERDICT_ALLOW] = "allow", [HOOK_VERDICT_ASK] = "ask",
+	[HOOK_VERDICT_DEFER] = "defer",   [HOOK_VERDICT_DENY] = "deny",
 };
 
 const char *hook_verdict_name(enum hook_verdict v) { return verdicts[v]; }
@@ -136,7 +136,7 @@ static int take_verdict(struct answer_reading *f, const json_t *v, const char *k
 
 	if (!v || json_is_null(v))
 		return 0;
-	for (int i = HOOK_SAYS_ALLOW; s && i <= HOOK_SAYS_DENY; i++)
+	for (int i = HOOK_VERDICT_ALLOW; s && i <= HOOK_VERDICT_DENY; i++)
 		if (strcmp(verdicts[i], s) == 0) {
 			raise_verdict(f, (enum hook_verdict)i);
 			return 0;
@@ -153,7 +153,7 @@ static int take_behavior(struct answer_reading *f, const json_t *d)
 		return 0;
 	if (!json_is_object(d) || !s || (strcmp(s, "allow") != 0 && strcmp(s, "deny") != 0))
 		return set_error(f, "hookSpecificOutput.decision must be {\"behavior\":\"allow\"|\"deny\"}");
-	raise_verdict(f, s[0] == 'a' ? HOOK_SAYS_ALLOW : HOOK_SAYS_DENY);
+	raise_verdict(f, s[0] == 'a' ? HOOK_VERDICT_ALLOW : HOOK_VERDICT_DENY);
 	if (take_text(f, d, "message", REASON_MAX, &f->ret->reason) < 0)
 		return -1;
 	return s[0] == 'a' ? take_json(f, json_object_get(d, "updatedInput"), "updatedInput", true, &f->ret->input) : 0;
@@ -198,11 +198,11 @@ static int take_decision(struct answer_reading *f, const json_t *v)
 	if (!v || json_is_null(v))
 		return 0;
 	if (s && strcmp(s, "block") == 0)
-		f->ret->verdict = HOOK_SAYS_DENY;
+		f->ret->verdict = HOOK_VERDICT_DENY;
 	else if (s && strcmp(s, "approve") == 0)
 		f->ret->verdict = f->point == HOOK_PRE_TOOL_USE || f->point == HOOK_PERMISSION_REQUEST
-					  ? HOOK_SAYS_ALLOW
-					  : HOOK_SAYS_NOTHING;
+					  ? HOOK_VERDICT_ALLOW
+					  : HOOK_VERDICT_NONE;
 	else
 		return set_error(f, "decision must be \"approve\" or \"block\"");
 	return 0;
@@ -232,7 +232,7 @@ static int read_answer(struct answer_reading *f, const json_t *root)
 		return 0;
 	/* continue: false overrides the rest of the answer. At the stop point it means that the agent may stop. */
 	a->stop = true;
-	a->verdict = f->point == HOOK_STOP ? HOOK_SAYS_NOTHING : HOOK_SAYS_DENY;
+	a->verdict = f->point == HOOK_STOP ? HOOK_VERDICT_NONE : HOOK_VERDICT_DENY;
 	if (why) {
 		free(a->reason);
 		a->reason = mem_take(&why);
@@ -272,7 +272,7 @@ void hook_answer_read(enum hook_point point, const struct hook_output *o, struct
 		else if (!root && (point == HOOK_USER_PROMPT_SUBMIT || point == HOOK_SESSION_START))
 			ret->context = trim_text(o->out, o->nout, CONTEXT_MAX);
 	} else if (o->exit_code == 2) {
-		ret->verdict = HOOK_SAYS_DENY;
+		ret->verdict = HOOK_VERDICT_DENY;
 		ret->reason = trim_text(o->err, o->nerr, REASON_MAX);
 	} else if (o->exit_code > 0) {
 		hook_answer_fail(ret, "exit code %d%s%s", o->exit_code, why ? ": " : "", why ? why : "");
@@ -331,9 +331,9 @@ void hook_result_of(const struct hook_reply *reply, size_t n, struct hook_result
 
 		/* A failure denies only where the hook or its point says so; a workspace's hook cannot allow. */
 		if (reply[i].answer.failed)
-			v = reply[i].ref.closed ? HOOK_SAYS_DENY : HOOK_SAYS_NOTHING;
-		else if (reply[i].ref.layer == RULE_OF_WORKSPACE && v == HOOK_SAYS_ALLOW)
-			v = HOOK_SAYS_NOTHING;
+			v = reply[i].ref.closed ? HOOK_VERDICT_DENY : HOOK_VERDICT_NONE;
+		else if (reply[i].ref.layer == RULE_OF_WORKSPACE && v == HOOK_VERDICT_ALLOW)
+			v = HOOK_VERDICT_NONE;
 		if (v > ret->verdict) {
 			ret->verdict = v;
 			ret->by = &reply[i];
@@ -372,19 +372,19 @@ static void set_decision(struct policy_decision *d, enum policy_answer a, const 
 void policy_decision_hooks(struct policy_decision *d, int mode, const struct hook_result *s)
 {
 	/* A denial of the rules is final: no hook can weaken it. */
-	if (s->verdict == HOOK_SAYS_NOTHING || d->answer == POLICY_DENY)
+	if (s->verdict == HOOK_VERDICT_NONE || d->answer == POLICY_DENY)
 		return;
-	if (s->verdict == HOOK_SAYS_DENY)
+	if (s->verdict == HOOK_VERDICT_DENY)
 		set_decision(d, POLICY_DENY, s, "");
 	/*
 	 * `allow` answers only a question of the mode: not one of a rule, nor one that another hook deferred to a
 	 * person.
 	 */
-	else if (s->verdict == HOOK_SAYS_ALLOW && d->answer == POLICY_ASK && !d->ruled && !d->deferred)
+	else if (s->verdict == HOOK_VERDICT_ALLOW && d->answer == POLICY_ASK && !d->ruled && !d->deferred)
 		set_decision(d, POLICY_ALLOW, s, "");
-	else if (s->verdict != HOOK_SAYS_ALLOW && mode == MODE_NEVER)
+	else if (s->verdict != HOOK_VERDICT_ALLOW && mode == MODE_NEVER)
 		set_decision(d, POLICY_DENY, s, "mode never does not ask, and ");
-	else if (s->verdict != HOOK_SAYS_ALLOW && (d->answer != POLICY_ASK || s->verdict == HOOK_SAYS_DEFER))
+	else if (s->verdict != HOOK_VERDICT_ALLOW && (d->answer != POLICY_ASK || s->verdict == HOOK_VERDICT_DEFER))
 		set_decision(d, POLICY_ASK, s, "");
-	d->deferred |= s->verdict == HOOK_SAYS_DEFER;
+	d->deferred |= s->verdict == HOOK_VERDICT_DEFER;
 }

@@ -22,11 +22,11 @@ struct err;
 struct policy_decision;
 
 enum hook_verdict {
-	HOOK_SAYS_NOTHING,
-	HOOK_SAYS_ALLOW,
-	HOOK_SAYS_ASK,
-	HOOK_SAYS_DEFER,
-	HOOK_SAYS_DENY
+	HOOK_VERDICT_NONE,
+	HOOK_VERDICT_ALLOW,
+	HOOK_VERDICT_ASK,
+	HOOK_VERDICT_DEFER,
+	HOOK_VERDICT_DENY
 };                                                  /* from weak to strong */
 const char *hook_verdict_name(enum hook_verdict v); /* continue, allow, ask, defer, deny */
 

@@ -255,11 +255,11 @@ static void compare_summary(struct check *c, struct jval summary)
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
-		uint64_t said = jval_uint(jval_get(summary, rows[i].member), UINT64_MAX);
+		uint64_t claimed = jval_uint(jval_get(summary, rows[i].member), UINT64_MAX);
 
-		if (said != rows[i].value)
+		if (claimed != rows[i].value)
 			add_problem(c, "runtimeSummary.%s is %lld, the events give %llu", rows[i].member,
-				    (long long)said, (unsigned long long)rows[i].value);
+				    (long long)claimed, (unsigned long long)rows[i].value);
 	}
 }
 

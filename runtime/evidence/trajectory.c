@@ -24,7 +24,7 @@ struct trajectory {
 	struct survey *survey;
 	struct sink *sink;
 	uint64_t steps;
-	struct buf said; /* the deltas of the open model request */
+	struct buf deltas; /* the deltas of the open model request */
 	char request[EVIDENCE_ID_MAX];
 };
 
@@ -225,11 +225,11 @@ static void append_delta(struct trajectory *t, const struct event_view *ev)
 
 	event_id_copy(ev, ID_MODEL_REQUEST, id, sizeof(id));
 	if (strcmp(id, t->request) != 0) {
-		buf_reset(&t->said);
+		buf_reset(&t->deltas);
 		memcpy(t->request, id, sizeof(id));
 	}
-	if (t->said.len < TEXT_MAX)
-		jval_str_buf(jval_get(event_payload(ev), "text"), &t->said);
+	if (t->deltas.len < TEXT_MAX)
+		jval_str_buf(jval_get(event_payload(ev), "text"), &t->deltas);
 }
 
 /* Written at the end of a request, when its text and its token counts are known. */
@@ -251,7 +251,7 @@ static void write_model(struct trajectory *t, const struct event_view *ev)
 	view_model_request_key(session, id, key);
 	struct jval model = jval_get(survey_doc(t->survey, VIEW_MODEL_REQUEST, key), "model");
 	begin_step(t, ev, "agent");
-	jw_kstrn(w, "message", buf_cstr(&t->said), strcmp(id, t->request) == 0 ? t->said.len : 0);
+	jw_kstrn(w, "message", buf_cstr(&t->deltas), strcmp(id, t->request) == 0 ? t->deltas.len : 0);
 	if (model.type == JT_STRING)
 		jw_kraw(w, "model_name", model.text, model.len);
 	jw_kuint(w, "llm_call_count", 1);
@@ -264,7 +264,7 @@ static void write_model(struct trajectory *t, const struct event_view *ev)
 	}
 	jw_obj_end(w);
 	end_step(t, ev);
-	buf_reset(&t->said);
+	buf_reset(&t->deltas);
 }
 
 /* ---- the rest ---- */
@@ -348,7 +348,7 @@ int trajectory_write(struct survey *s, const struct evidence_job *job, struct si
 	jw_obj_end(&k->w);
 	jw_karr(&k->w, "steps");
 	r = survey_each(s, on_event, &t, e);
-	buf_done(&t.said);
+	buf_done(&t.deltas);
 	if (r < 0)
 		return -1;
 	if (!t.steps) { /* the format requires one */

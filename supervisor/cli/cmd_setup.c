@@ -294,20 +294,20 @@ static int file_prepare(struct file *f, const struct addition *additions, size_t
 }
 
 /* Running setup twice must not touch the file. */
-static int file_write(const struct file *f, struct buf *said)
+static int file_write(const struct file *f, struct buf *report)
 {
 	struct err e = ERR_INIT;
 	bool kept = false;
 
 	if (f->present && strcmp(f->present, buf_cstr(&f->text)) == 0) {
-		buf_printf(said, "%s: bailiff is set up there already\n", f->path);
+		buf_printf(report, "%s: bailiff is set up there already\n", f->path);
 	} else if (setup_write(f->path, &f->text, &kept, &e) < 0) {
 		cli_error("setup: %s", e.message);
 		return EXIT_FAILED;
 	} else {
-		buf_printf(said, "%s: written\n", f->path);
+		buf_printf(report, "%s: written\n", f->path);
 		if (kept)
-			buf_printf(said, "%s.before-bailiff: what was there before\n", f->path);
+			buf_printf(report, "%s.before-bailiff: what was there before\n", f->path);
 	}
 	return 0;
 }
@@ -346,7 +346,7 @@ static int set_up_client(struct cli *c, const struct client_row *r)
 	};
 	file_auto struct file first = { .path = file_of(c, r, r->user, r->project) };
 	file_auto struct file second = { .path = only ? file_of(c, r, only->user, only->project) : NULL };
-	buf_auto struct buf said = BUF_INIT;
+	buf_auto struct buf report = BUF_INIT;
 	const bool same = only && first.path && second.path && strcmp(first.path, second.path) == 0;
 	int status;
 
@@ -362,12 +362,12 @@ static int set_up_client(struct cli *c, const struct client_row *r)
 		status = file_print(&first);
 		return status || same || !only ? status : file_print(&second);
 	}
-	status = file_write(&first, &said);
+	status = file_write(&first, &report);
 	if (!status && only && !same)
-		status = file_write(&second, &said);
+		status = file_write(&second, &report);
 	if (!status)
-		buf_printf(&said, "\n%s\n", r->then);
-	return format_out(&said) || status;
+		buf_printf(&report, "\n%s\n", r->then);
+	return format_out(&report) || status;
 }
 
 int cmd_setup(struct cli *c)

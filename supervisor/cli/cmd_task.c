@@ -402,9 +402,9 @@ static int print_report(struct cli *c, const char *id)
 	for (struct jiter it = jiter_on(jval_get(q.result, "items")); jiter_next(&it);) {
 		mem_auto char *status = jval_strdup(jval_get(it.value, "status")),
 			      *input = jval_strdup(jval_get(it.value, "input")),
-			      *said = jval_strdup(jval_get(it.value, "summary")),
+			      *summary = jval_strdup(jval_get(it.value, "summary")),
 			      *error = jval_strdup(jval_get(jval_get(it.value, "lastError"), "message"));
-		const char *outcome = said ? said : error;
+		const char *outcome = summary ? summary : error;
 		buf_auto struct buf line = BUF_INIT, safe = BUF_INIT;
 
 		buf_printf(&line, "%s  %s%s%.*s", status ? status : "", input ? input : "", outcome ? ": " : "",

@@ -20,14 +20,14 @@
 
 extern char **environ;
 
-#define SAID_MAX 4096 /* limit of the messages of a daemon that fails to start */
-#define LOOK_MS 20    /* polling interval where pidfds are not available */
+#define STDERR_MAX 4096 /* limit of the messages of a daemon that fails to start */
+#define LOOK_MS 20      /* polling interval where pidfds are not available */
 
 /*
  * The daemon must not inherit our stdout and stderr: a pipeline around `bailiff run` would wait until the daemon closes
  * them. Its stderr is a pipe that is read only until the starting process has exited.
  */
-static int spawn_daemon(char *const argv[], int said_fd, pid_t *ret_pid)
+static int spawn_daemon(char *const argv[], int stderr_fd, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
@@ -39,7 +39,7 @@ static int spawn_daemon(char *const argv[], int said_fd, pid_t *ret_pid)
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, said_fd, STDERR_FILENO);
+	posix_spawn_file_actions_adddup2(&files, stderr_fd, STDERR_FILENO);
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
@@ -143,17 +143,17 @@ int autostart_begin(const struct home *h, struct autostart *ret, struct err *e)
 	if (launcher_fd >= 0) {
 		if (send(launcher_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 			return err_sys(e, errno, "start a daemon: ask the launcher");
-		*ret = (struct autostart){ .pid = -1, .said_fd = -1 };
+		*ret = (struct autostart){ .pid = -1, .stderr_fd = -1 };
 		return 0;
 	}
 	if (pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_sys(e, errno, "start a daemon: pipe");
-	fd_auto int said_fd = pipefd[0];
+	fd_auto int stderr_fd = pipefd[0];
 	int r = spawn_daemon(argv, pipefd[1], &pid);
 	close(pipefd[1]);
 	if (r != 0)
 		return err_sys(e, r, "start a daemon: %s", program);
-	*ret = (struct autostart){ .pid = pid, .said_fd = fd_take(&said_fd) };
+	*ret = (struct autostart){ .pid = pid, .stderr_fd = fd_take(&stderr_fd) };
 	return 0;
 }
 
@@ -166,28 +166,28 @@ static void read_messages(struct autostart *x)
 	char chunk[1024];
 	ssize_t n = -1;
 
-	while (x->said_fd >= 0 && ((n = read(x->said_fd, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR)))
-		if (n > 0 && x->said.len < SAID_MAX)
-			buf_append(&x->said, chunk, (size_t)n);
+	while (x->stderr_fd >= 0 && ((n = read(x->stderr_fd, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR)))
+		if (n > 0 && x->printed.len < STDERR_MAX)
+			buf_append(&x->printed, chunk, (size_t)n);
 	if (n == 0)
-		fd_close(&x->said_fd);
+		fd_close(&x->stderr_fd);
 }
 
 static int check_exit_status(struct autostart *x, int status, struct err *e)
 {
-	struct buf *said = &x->said;
+	struct buf *printed = &x->printed;
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	while (said->len && said->data[said->len - 1] == '\n')
-		said->data[--said->len] = 0;
-	const char *last = strrchr(buf_cstr(said), '\n');
+	while (printed->len && printed->data[printed->len - 1] == '\n')
+		printed->data[--printed->len] = 0;
+	const char *last = strrchr(buf_cstr(printed), '\n');
 	if (WIFSIGNALED(status))
 		return err_set(e, ERR_UNAVAILABLE, "start a daemon: bailiffd was killed by signal %d",
 			       WTERMSIG(status));
 	enum err_code code = WEXITSTATUS(status) == DAEMON_EXIT_KERNEL ? ERR_SANDBOX : ERR_UNAVAILABLE;
 	return err_set(e, code, "start a daemon: %s",
-		       said->len ? (last ? last + 1 : said->data) : "it failed without a word");
+		       printed->len ? (last ? last + 1 : printed->data) : "it printed no reason");
 }
 
 int autostart_poll(struct autostart *x, struct err *e)
@@ -214,9 +214,9 @@ void autostart_done(struct autostart *x)
 {
 	if (x->pid > 0)
 		waitpid(x->pid, NULL, WNOHANG);
-	if (x->said_fd > 0)
-		close(x->said_fd);
-	buf_done(&x->said);
+	if (x->stderr_fd > 0)
+		close(x->stderr_fd);
+	buf_done(&x->printed);
 	*x = (struct autostart){ 0 };
 }
 
@@ -229,7 +229,7 @@ int autostart_start(const struct home *h, struct err *e)
 		return -1;
 	fd_auto int pidfd = x.pid > 0 ? fd_pidfd_open(x.pid) : -1;
 	while ((r = autostart_poll(&x, e)) > 0) {
-		struct pollfd p[2] = { { .fd = x.said_fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+		struct pollfd p[2] = { { .fd = x.stderr_fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
 
 		poll(p, countof(p), pidfd >= 0 ? -1 : LOOK_MS);
 	}

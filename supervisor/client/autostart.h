@@ -26,8 +26,8 @@ int autostart_delegate(struct err *e);
 /* The same without blocking: begin, then poll. All zeroes: not begun, or finished. */
 struct autostart {
 	pid_t pid; /* −1: started by the launcher of autostart_delegate */
-	int said_fd;
-	struct buf said;
+	int stderr_fd;
+	struct buf printed;
 };
 int autostart_begin(const struct home *h, struct autostart *ret, struct err *e);
 /* 1: not ready yet; 0: ready; −1: failed. The last two free it. */

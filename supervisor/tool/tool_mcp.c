@@ -52,8 +52,8 @@ struct mcp {
 	pid_t pid;
 	int in, out, err; /* of the server; −1 = closed */
 	struct mcp_reader reader;
-	struct buf pending, said; /* pending: not written yet; said: the end of its stderr */
-	int64_t id;               /* of the last request */
+	struct buf pending, errors; /* pending: not written yet; errors: the end of its stderr */
+	int64_t id;                 /* of the last request */
 	uint64_t deadline_ms;
 	/* Of a runner: while it waits for a caller its listener, during a call the caller; otherwise −1. */
 	int watched;
@@ -118,19 +118,19 @@ static void end_server(struct mcp *m)
 	}
 	mcp_reader_done(&m->reader);
 	buf_done(&m->pending);
-	buf_done(&m->said);
+	buf_done(&m->errors);
 }
 
 /* ---- bytes ---- */
 
 static int fail_ended(struct mcp *m, struct err *e)
 {
-	buf_auto struct buf said = BUF_INIT;
+	buf_auto struct buf shown = BUF_INIT;
 
-	text_sanitize_line(m->said.len > 200 ? m->said.data + m->said.len - 200 : buf_cstr(&m->said),
-			   m->said.len > 200 ? 200 : m->said.len, &said);
-	return err_set(e, ERR_UNAVAILABLE, "the server exited before it answered%s%s", said.len ? ": " : "",
-		       buf_cstr(&said));
+	text_sanitize_line(m->errors.len > 200 ? m->errors.data + m->errors.len - 200 : buf_cstr(&m->errors),
+			   m->errors.len > 200 ? 200 : m->errors.len, &shown);
+	return err_set(e, ERR_UNAVAILABLE, "the server exited before it answered%s%s", shown.len ? ": " : "",
+		       buf_cstr(&shown));
 }
 
 static void read_stderr(struct mcp *m)
@@ -143,9 +143,9 @@ static void read_stderr(struct mcp *m)
 			fd_close(&m->err);
 			break;
 		}
-		buf_append(&m->said, bytes, (size_t)n);
-		if (m->said.len > STDERR_KEPT)
-			buf_consume(&m->said, m->said.len - STDERR_KEPT);
+		buf_append(&m->errors, bytes, (size_t)n);
+		if (m->errors.len > STDERR_KEPT)
+			buf_consume(&m->errors, m->errors.len - STDERR_KEPT);
 	}
 }
 

@@ -188,10 +188,10 @@ static int read_response(struct exchange *x, int fd, struct err *e)
 	}
 	if (!x->status)
 		return err_set(e, ERR_UNAVAILABLE, "no response");
-	buf_auto struct buf said = BUF_INIT;
-	text_sanitize_line(buf_cstr(&x->in), x->in.len < 200 ? x->in.len : text_utf8_cut(x->in.data, 200), &said);
-	return err_set(e, ERR_UNAVAILABLE, "HTTP status %lld%s%s", (long long)x->status, said.len ? ": " : "",
-		       buf_cstr(&said));
+	buf_auto struct buf shown = BUF_INIT;
+	text_sanitize_line(buf_cstr(&x->in), x->in.len < 200 ? x->in.len : text_utf8_cut(x->in.data, 200), &shown);
+	return err_set(e, ERR_UNAVAILABLE, "HTTP status %lld%s%s", (long long)x->status, shown.len ? ": " : "",
+		       buf_cstr(&shown));
 }
 
 /* bailiff-model says on stderr why it has no response. */

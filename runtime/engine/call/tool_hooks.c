@@ -27,7 +27,7 @@ void tool_hooks_done(struct tool_hooks *h)
 	if (h->group)
 		h->group->then = NULL;
 	for (int i = 0; i < 2; i++)
-		hook_said_free(h->replies[i], h->nreplies[i]);
+		hook_replies_free(h->replies[i], h->nreplies[i]);
 	free(h->updated_ref);
 	*h = (struct tool_hooks){ 0 };
 }
@@ -68,13 +68,13 @@ static void on_replies(struct hook_group *group, void *ctx)
 	struct hook_result sum;
 
 	hook_group_sum(group, &sum);
-	if (sum.rewriter && sum.verdict != HOOK_SAYS_DENY && hook_group_input_ref(group, sum.rewriter)) {
+	if (sum.rewriter && sum.verdict != HOOK_VERDICT_DENY && hook_group_input_ref(group, sum.rewriter)) {
 		free(h->updated_ref);
 		h->updated_ref = mem_strdup(hook_group_input_ref(group, sum.rewriter));
 	}
 	hook_group_take(group, &h->replies[stage], &h->nreplies[stage]);
 	hook_result_of(h->replies[stage], h->nreplies[stage], &h->sum[stage]);
-	h->fresh = h->sum[stage].verdict != HOOK_SAYS_DENY ? h->sum[stage].rewriter : NULL;
+	h->fresh = h->sum[stage].verdict != HOOK_VERDICT_DENY ? h->sum[stage].rewriter : NULL;
 	h->group = NULL;
 	h->go(group->engine, h->ctx);
 }

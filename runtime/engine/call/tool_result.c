@@ -510,7 +510,7 @@ static void write_unsaved(struct jval answer, const char *text, struct buf *out)
 static void write_answer(struct engine *engine, const struct tool_call_doc *d, size_t budget, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char ref[ID_SIZE], said[ID_SIZE];
+	char ref[ID_SIZE], answer_ref[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	jval_str(d->rawOutputRef, ref, sizeof ref);
@@ -520,9 +520,9 @@ static void write_answer(struct engine *engine, const struct tool_call_doc *d, s
 	}
 	struct jval answer = jval_of(buf_cstr(&text), text.len);
 	struct jval files = jval_get(answer, "files"), entries = jval_get(answer, "entries");
-	jval_str(jval_get(answer, "answerRef"), said, sizeof said);
-	if (said[0]) /* of a subagent */
-		write_ref(engine, said, budget, out);
+	jval_str(jval_get(answer, "answerRef"), answer_ref, sizeof answer_ref);
+	if (answer_ref[0]) /* of a subagent */
+		write_ref(engine, answer_ref, budget, out);
 	else if (write_mcp_content(jval_path(answer, "result.content"), ref, budget, out))
 		;
 	else if (jval_get(answer, "content").type == JT_STRING) {

@@ -261,7 +261,7 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 	EMIT(hook_completed, tx, hook_scope(d), .envelope.status = "completed", .hookPoint = d->hookPoint,
 	     .handlerRef = handler, .processId = d->processId, .status = "completed",
 	     .durationMs = duration_of(p->engine, d),
-	     .decision = !decides && a->verdict == HOOK_SAYS_DENY ? "block" : hook_verdict_name(a->verdict),
+	     .decision = !decides && a->verdict == HOOK_VERDICT_DENY ? "block" : hook_verdict_name(a->verdict),
 	     .reason = reason, .systemMessage = message, .updatedInputRef = none_if_empty(input),
 	     .updatedToolOutputRef = none_if_empty(output),
 	     .additionalContextRefs = json_from_strings(contexts, context[0] ? 1 : 0), .suppressOutput = a->suppress,
@@ -310,7 +310,7 @@ static void hook_refused(struct engine *engine, const char *id, const struct err
 	struct hook_doc d;
 
 	if (r)
-		hook_answer_fail(&r->said->answer, "it could not be started: %s", e->message);
+		hook_answer_fail(&r->reply->answer, "it could not be started: %s", e->message);
 	if (doc_of(engine, id, &text, &d) == 0) {
 		struct transaction *own = transaction_new_internal(engine);
 
@@ -334,9 +334,9 @@ static void pass_over(struct hook_run *r)
 	buf_auto struct buf text = BUF_INIT;
 	struct hook_doc d;
 
-	hook_answer_done(&r->said->answer);
-	r->said->answer = (struct hook_answer){ .verdict = decides ? HOOK_SAYS_ASK : HOOK_SAYS_NOTHING,
-						.reason = mem_strdup(r->passed_over) };
+	hook_answer_done(&r->reply->answer);
+	r->reply->answer = (struct hook_answer){ .verdict = decides ? HOOK_VERDICT_ASK : HOOK_VERDICT_NONE,
+						 .reason = mem_strdup(r->passed_over) };
 	if (doc_of(engine, r->process_id, &text, &d) != 0) {
 		hook_over(engine, r->process_id);
 		return;
@@ -372,7 +372,7 @@ void hook_note_async(struct process *p, struct hook_run *r)
 	/* The tick continues the group: calling `then` here would run it inside the transaction of the output. */
 	if (hook_answer_is_async(buf_cstr(&out), out.len)) {
 		r->async = true; /* the hook keeps running in the background, its group no longer waits */
-		hook_answer_done(&r->said->answer);
+		hook_answer_done(&r->reply->answer);
 		engine_wake(p->engine, engine_now(p->engine));
 	}
 }
@@ -446,8 +446,8 @@ static void hook_ended(struct process *p, const struct process_outcome *o, struc
 	}
 	/* After a restart there is no run: the outcome is only recorded. */
 	if (r && !r->over) {
-		hook_answer_done(&r->said->answer);
-		r->said->answer = a;
+		hook_answer_done(&r->reply->answer);
+		r->reply->answer = a;
 	} else {
 		hook_answer_done(&a);
 	}

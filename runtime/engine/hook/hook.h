@@ -75,7 +75,7 @@ struct hook_subject {
 
 struct hook_run {
 	struct hook_group *group;
-	struct hook_reply *said;
+	struct hook_reply *reply;
 	const char *input; /* owned by the group */
 	char process_id[ID_SIZE];
 	char input_ref[ID_SIZE];   /* its stored updatedInput; "" = none */
@@ -110,7 +110,7 @@ struct hook_group {
 	size_t ninputs;
 	size_t beyond; /* number of files, if there are too many to run a hook for each; else 0 */
 	struct hook_run *run;
-	struct hook_reply *said; /* same index as `run` */
+	struct hook_reply *replies; /* same index as `run` */
 	/* `open`: number of callers on the stack that still use the group; it is not freed before that is 0. */
 	size_t count, open;
 	bool cancelled; /* the waiting step is to end; ignore the answers */
@@ -143,8 +143,8 @@ void hook_group_cancel(struct hook_group *group, const char *reason);
 void hook_group_sum(const struct hook_group *group, struct hook_result *ret);
 /* Transfers ownership of the answers to the caller. */
 void hook_group_take(struct hook_group *group, struct hook_reply **ret, size_t *ret_n);
-void hook_said_free(struct hook_reply *said, size_t n);
-const char *hook_group_input_ref(const struct hook_group *group, const struct hook_reply *said);
+void hook_replies_free(struct hook_reply *replies, size_t n);
+const char *hook_group_input_ref(const struct hook_group *group, const struct hook_reply *reply);
 void hook_context_refs(const struct hook_group *group, struct jw *w); /* ["out_…",…] */
 /*
  * hook_lookup.c: the hooks that apply to this uid's work in `cwd`. False: not known (yet); hooks_wait reports them,

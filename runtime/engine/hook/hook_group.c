@@ -65,7 +65,7 @@ static void take_env(struct hook_run *r, const struct policy_hook *h, const stru
 static void started_fact(const struct hook_group *group, const struct hook_run *r, const struct hook_subject *s,
 			 struct transaction *tx)
 {
-	mem_auto char *handler = mem_printf("%s:%u", r->said->ref.file, r->said->ref.line);
+	mem_auto char *handler = mem_printf("%s:%u", r->reply->ref.file, r->reply->ref.line);
 	mem_auto char *preview = mem_strndup(r->input, text_utf8_cut(r->input, strnlen(r->input, INPUT_PREVIEW)));
 	const struct scope scope = { .uid = s->uid,
 				     .session = group->session_id,
@@ -77,9 +77,9 @@ static void started_fact(const struct hook_group *group, const struct hook_run *
 				     .trace = group->trace_id };
 
 	EMIT(hook_started, tx, scope, .envelope.status = "running", .hookPoint = hook_point_name(group->point),
-	     .handlerRef = handler, .handler = r->said->ref.text, .layer = rule_layer_name(r->said->ref.layer),
+	     .handlerRef = handler, .handler = r->reply->ref.text, .layer = rule_layer_name(r->reply->ref.layer),
 	     .timeoutMs = opt_int(r->timeout_ms), .inputPreview = preview, .processId = r->process_id,
-	     .failsClosed = opt_bool(r->said->ref.closed), .async = r->async, .waits = r->async ? NULL : s->waits,
+	     .failsClosed = opt_bool(r->reply->ref.closed), .async = r->async, .waits = r->async ? NULL : s->waits,
 	     .ownerKind = s->owner_kind, .ownsTurn = s->owns_turn);
 }
 
@@ -114,7 +114,7 @@ static void run_add(struct hook_group *group, const struct hook_subject *s, cons
 	struct hook_run *r = &group->run[group->count];
 
 	*r = (struct hook_run){ .group = group,
-				.said = &group->said[group->count++],
+				.reply = &group->replies[group->count++],
 				.input = input,
 				.command = mem_strdup(h->command),
 				.profile = mem_strdup(h->profile),
@@ -125,9 +125,9 @@ static void run_add(struct hook_group *group, const struct hook_subject *s, cons
 				.shell = h->shell,
 				.timeout_ms = h->timeout_ms };
 	bound_run(r, h, s);
-	hook_ref_of(h, &r->said->ref);
+	hook_ref_of(h, &r->reply->ref);
 	if (!r->async)
-		hook_answer_fail(&r->said->answer, "it has not answered"); /* until it does */
+		hook_answer_fail(&r->reply->answer, "it has not answered"); /* until it does */
 	take_env(r, h, s);
 	if (h->url)
 		set_http_env(r, h);
@@ -174,7 +174,7 @@ struct hook_group *hook_group_new(struct engine *engine, const struct hook_subje
 	take_inputs(group, s, n);
 	const size_t runs = s->ncommand_hooks + n * group->ninputs;
 	group->run = mem_zalloc(runs + 1, sizeof *group->run);
-	group->said = mem_zalloc(runs + 1, sizeof *group->said);
+	group->replies = mem_zalloc(runs + 1, sizeof *group->replies);
 	for (size_t i = 0; i < s->ncommand_hooks; i++)
 		run_add(group, s, s->command_hooks[i], group->command_input, tx);
 	for (size_t i = 0; i < n; i++)
@@ -193,8 +193,8 @@ void hook_group_free(struct hook_group *group)
 		struct hook_run *r = &group->run[i];
 
 		strmap_del(&engine->hook->runs, r->process_id);
-		hook_ref_done(&r->said->ref);
-		hook_answer_done(&r->said->answer);
+		hook_ref_done(&r->reply->ref);
+		hook_answer_done(&r->reply->answer);
 		free(r->command);
 		free(r->profile);
 		free(r->passed_over);
@@ -203,7 +203,7 @@ void hook_group_free(struct hook_group *group)
 		free_strings(r->env, r->nenv);
 	}
 	free(group->run);
-	free(group->said);
+	free(group->replies);
 	free(group->cwd);
 	free_strings(group->input, group->ninputs);
 	free(group->command_input);
@@ -236,31 +236,31 @@ void hook_group_select(struct hook_group *group)
 
 void hook_group_sum(const struct hook_group *group, struct hook_result *ret)
 {
-	hook_result_of(group->said, group->count, ret);
+	hook_result_of(group->replies, group->count, ret);
 }
 
 void hook_group_take(struct hook_group *group, struct hook_reply **ret, size_t *ret_n)
 {
-	*ret = group->said;
+	*ret = group->replies;
 	*ret_n = group->count;
 	/* Asynchronous hooks may still end and need a place for their answer. */
-	group->said = mem_zalloc(group->count + 1, sizeof *group->said);
+	group->replies = mem_zalloc(group->count + 1, sizeof *group->replies);
 	for (size_t i = 0; i < group->count; i++)
-		group->run[i].said = &group->said[i];
+		group->run[i].reply = &group->replies[i];
 }
 
-void hook_said_free(struct hook_reply *said, size_t n)
+void hook_replies_free(struct hook_reply *replies, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		hook_ref_done(&said[i].ref);
-		hook_answer_done(&said[i].answer);
+		hook_ref_done(&replies[i].ref);
+		hook_answer_done(&replies[i].answer);
 	}
-	free(said);
+	free(replies);
 }
 
-const char *hook_group_input_ref(const struct hook_group *group, const struct hook_reply *said)
+const char *hook_group_input_ref(const struct hook_group *group, const struct hook_reply *reply)
 {
-	return said ? none_if_empty(group->run[said - group->said].input_ref) : NULL;
+	return reply ? none_if_empty(group->run[reply - group->replies].input_ref) : NULL;
 }
 
 void hook_context_refs(const struct hook_group *group, struct jw *w)

@@ -177,14 +177,14 @@ static void restore_path(const struct mapping *m, size_t i, const json_t *argume
 {
 	json_t *v = json_object_get(made, m->member[i].theirs), *given = json_object_get(arguments, m->member[i].ours);
 	const char *path = m->member[i].is_path ? json_string_value(given) : NULL;
-	json_t *told = path ? make_absolute(path, cwd) : NULL;
+	json_t *as_given = path ? make_absolute(path, cwd) : NULL;
 
 	if (!v)
 		return;
-	json_object_set(made, m->member[i].ours, told && json_equal(told, v) ? given : v);
+	json_object_set(made, m->member[i].ours, as_given && json_equal(as_given, v) ? given : v);
 	if (strcmp(m->member[i].theirs, m->member[i].ours) != 0)
 		json_object_del(made, m->member[i].theirs);
-	json_decref(told);
+	json_decref(as_given);
 }
 
 json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const char *cwd, const json_t *input)
@@ -207,13 +207,13 @@ json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const cha
 
 bool hook_tool_is_same(const struct hook_tool *t, const json_t *input)
 {
-	json_auto_t *told = json_copy(t->input), *now = json_copy((json_t *)(uintptr_t)input);
+	json_auto_t *as_given = json_copy(t->input), *now = json_copy((json_t *)(uintptr_t)input);
 
 	if (t->each) { /* each hook has read one of them */
-		json_object_del(told, "file_path");
+		json_object_del(as_given, "file_path");
 		json_object_del(now, "file_path");
 	}
-	return json_equal(told, now);
+	return json_equal(as_given, now);
 }
 
 struct hook_subject hook_subject_of(const struct process *p, enum hook_point point)

@@ -103,7 +103,7 @@ static struct hook_group *resumed_group_new(struct process *p, enum hook_point p
 	id_copy(group->trace_id, d->traceId);
 	id_copy(group->process_id, d->subjectId);
 	group->run = mem_zalloc(HOOK_RUNS_MAX, sizeof *group->run);
-	group->said = mem_zalloc(HOOK_RUNS_MAX, sizeof *group->said);
+	group->replies = mem_zalloc(HOOK_RUNS_MAX, sizeof *group->replies);
 	group->then = on_resumed_replies;
 	TAILQ_INSERT_TAIL(&p->engine->hook->groups, group, link);
 	return group;
@@ -124,15 +124,15 @@ static void resume_hook(struct process *p, const struct hook_doc *d)
 	if (!group)
 		group = resumed_group_new(p, (enum hook_point)point, d);
 	struct hook_run *r = &group->run[group->count];
-	*r = (struct hook_run){ .group = group, .said = &group->said[group->count++] };
-	r->said->ref = (struct hook_ref){ .file = mem_strdup(""),
-					  .text = mem_strdup(handler ? handler : ""),
-					  .point = group->point,
-					  .closed = d->failsClosed };
-	hook_answer_fail(&r->said->answer, "it has not answered"); /* until it does */
+	*r = (struct hook_run){ .group = group, .reply = &group->replies[group->count++] };
+	r->reply->ref = (struct hook_ref){ .file = mem_strdup(""),
+					   .text = mem_strdup(handler ? handler : ""),
+					   .point = group->point,
+					   .closed = d->failsClosed };
+	hook_answer_fail(&r->reply->answer, "it has not answered"); /* until it does */
 	id_copy(r->process_id, p->id);
 	strmap_put(&p->engine->hook->runs, r->process_id, r);
-	/* It may have said before the restart that it continues in the background. */
+	/* It may have reported before the restart that it continues in the background. */
 	hook_note_async(p, r);
 }
 

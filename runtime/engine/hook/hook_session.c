@@ -36,7 +36,7 @@ static void session_over(void *ctx)
 	free(w);
 }
 
-static void session_said(struct hook_group *group, void *ctx) { session_over(ctx); }
+static void on_hooks_ended(struct hook_group *group, void *ctx) { session_over(ctx); }
 
 static void session_known(struct engine *engine, const struct policy_hooks *hooks, const struct err *why, void *ctx)
 {
@@ -67,7 +67,7 @@ static void session_known(struct engine *engine, const struct policy_hooks *hook
 	struct hook_group *group = hook_group_new(engine, &s, list, n, tx);
 	group->drop = session_over;
 	transaction_commit(tx);
-	hook_group_run(group, session_said, w);
+	hook_group_run(group, on_hooks_ended, w);
 }
 
 void hook_on_session_created(struct engine *engine, const struct session_created_notice *s)

@@ -37,8 +37,8 @@ struct hook_wait {
 	struct hook_tool command;
 	char *tool_name; /* bailiff's name; NULL: a command */
 	char *shown;     /* the command, as the hooks read it */
-	struct hook_reply *said[STAGES];
-	size_t nsaid[STAGES];
+	struct hook_reply *replies[STAGES];
+	size_t nreplies[STAGES];
 	bool asked[STAGES];
 	char *updated_ref;
 	char *cancelled;            /* why the start is cancelled, or NULL */
@@ -69,7 +69,7 @@ void hook_wait_free(struct hook_wait *w)
 	hook_tool_done(&w->tool);
 	hook_tool_done(&w->command);
 	for (int i = 0; i < STAGES; i++)
-		hook_said_free(w->said[i], w->nsaid[i]);
+		hook_replies_free(w->replies[i], w->nreplies[i]);
 	free(w->tool_name);
 	free(w->shown);
 	free(w->updated_ref);
@@ -195,15 +195,15 @@ bool hook_would_be_skipped(const struct hook_evaluation *j)
 
 /* ---- waiting ---- */
 
-static void steal_said(struct hook_wait *from, struct hook_wait *to)
+static void move_replies(struct hook_wait *from, struct hook_wait *to)
 {
 	for (int i = 0; i < STAGES; i++)
 		if (from->asked[i]) {
-			to->said[i] = from->said[i];
-			to->nsaid[i] = from->nsaid[i];
+			to->replies[i] = from->replies[i];
+			to->nreplies[i] = from->nreplies[i];
 			to->asked[i] = true;
-			from->said[i] = NULL;
-			from->nsaid[i] = 0;
+			from->replies[i] = NULL;
+			from->nreplies[i] = 0;
 		}
 	to->updated_ref = mem_take(&from->updated_ref);
 }
@@ -258,7 +258,7 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	copy.hooked = NULL;
 	/* The answers of the first stage are kept for the second. */
 	if (r->hooked)
-		steal_said(r->hooked->wait, w);
+		move_replies(r->hooked->wait, w);
 	process_session_facts(p, tx);
 	const bool new_session = p->makes_session && !p->hooked;
 	p->hooked = true;
@@ -307,13 +307,14 @@ void hook_cancel(struct process *p, const char *reason)
 static void restrict_command_answers(struct hook_group *group, const struct hook_wait *w)
 {
 	for (size_t i = 0; i < w->ncommands; i++) {
-		struct hook_answer *a = &group->said[i].answer;
+		struct hook_answer *a = &group->replies[i].answer;
 		json_auto_t *input = a->input ? json_loads(a->input, 0, NULL) : NULL;
 
-		if (a->verdict == HOOK_SAYS_ALLOW)
-			a->verdict = HOOK_SAYS_NOTHING;
-		if (input && group->said[i].ref.layer != RULE_OF_WORKSPACE && !hook_tool_is_same(&w->command, input)) {
-			a->verdict = HOOK_SAYS_DENY;
+		if (a->verdict == HOOK_VERDICT_ALLOW)
+			a->verdict = HOOK_VERDICT_NONE;
+		if (input && group->replies[i].ref.layer != RULE_OF_WORKSPACE &&
+		    !hook_tool_is_same(&w->command, input)) {
+			a->verdict = HOOK_VERDICT_DENY;
 			free(a->reason);
 			a->reason = mem_strdup("it rewrites the command of an MCP server, which is not possible");
 		}
@@ -322,7 +323,7 @@ static void restrict_command_answers(struct hook_group *group, const struct hook
 }
 
 /* Stores the answers of one stage. They have to outlive the group. */
-static void take_said(struct hook_group *group, struct hook_wait *w)
+static void store_replies(struct hook_group *group, struct hook_wait *w)
 {
 	int stage = group->point == HOOK_PRE_TOOL_USE ? BEFORE : INSTEAD;
 	struct hook_result sum;
@@ -333,7 +334,7 @@ static void take_said(struct hook_group *group, struct hook_wait *w)
 		free(w->updated_ref);
 		w->updated_ref = mem_strdup(hook_group_input_ref(group, sum.rewriter));
 	}
-	hook_group_take(group, &w->said[stage], &w->nsaid[stage]);
+	hook_group_take(group, &w->replies[stage], &w->nreplies[stage]);
 	w->asked[stage] = true;
 }
 
@@ -454,18 +455,18 @@ static void on_answered(struct hook_group *group, void *ctx)
 	struct start_request *r = &w->hold->record.spec.request;
 	struct err e = ERR_INIT;
 
-	take_said(group, w);
+	store_replies(group, w);
 	/* The group is freed after this callback. */
 	w->group = NULL;
 	/* Else process_free would free the wait together with the waiting process. */
 	p->hooks = NULL;
 	for (int i = 0; i < STAGES; i++)
-		hook_result_of(w->said[i], w->nsaid[i], &w->sum[i]);
+		hook_result_of(w->replies[i], w->nreplies[i], &w->sum[i]);
 	const struct hook_result *sum = &w->sum[stage];
 	if (w->cancelled) {
 		p->wait_ops->drop(p, w->cancelled);
 		hook_wait_free(w);
-	} else if (sum->rewriter && sum->verdict != HOOK_SAYS_DENY && rewrite_request(w, sum->rewriter, r, &e) < 0) {
+	} else if (sum->rewriter && sum->verdict != HOOK_VERDICT_DENY && rewrite_request(w, sum->rewriter, r, &e) < 0) {
 		p->wait_ops->fail(p, &e);
 		hook_wait_free(w);
 	} else {

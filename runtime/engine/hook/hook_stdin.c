@@ -80,10 +80,10 @@ static void on_answered(struct hook_group *group, void *ctx)
 	hook_group_sum(group, &sum);
 	if (group->cancelled || in->engine->stopping) {
 		err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
-	} else if (sum.verdict > HOOK_SAYS_ALLOW) {
+	} else if (sum.verdict > HOOK_VERDICT_ALLOW) {
 		hook_result_reason(&sum, why, sizeof why);
 		err_set(&e, ERR_PERMISSION, "policy %s: %s",
-			sum.verdict == HOOK_SAYS_DENY ? "denies it" : "asks a person about it (bailiff input)", why);
+			sum.verdict == HOOK_VERDICT_DENY ? "denies it" : "asks a person about it (bailiff input)", why);
 	} else if (sum.rewriter) {
 		rewrite_input(in, sum.rewriter, &e);
 	}

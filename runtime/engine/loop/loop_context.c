@@ -192,7 +192,7 @@ static void instructions_fact(struct engine *engine, const char *turn_id, const 
 {
 	static const char *const unread[] = { "instruction_files", "system_prompt_file" };
 	static const char *const members[] = { "files", "omitted" };
-	const char *said = json_get_text(found, "text");
+	const char *instructions = json_get_text(found, "text");
 	json_auto_t *refs = json_pack("{s:{}}", "instructions");
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
@@ -209,10 +209,10 @@ static void instructions_fact(struct engine *engine, const char *turn_id, const 
 		.kind = "turn",
 		.id = t.turnId,
 	};
-	if (*said) {
+	if (*instructions) {
 		char ref[ID_TEXT_MAX];
 
-		ref_store(tx, &owner, said, strlen(said), ref);
+		ref_store(tx, &owner, instructions, strlen(instructions), ref);
 		json_object_set_new(json_object_get(refs, "instructions"), "ref", json_string(ref));
 	}
 	for (size_t i = 0; i < countof(members); i++)

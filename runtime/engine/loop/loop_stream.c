@@ -293,14 +293,14 @@ static void failure_of_program(struct process *p, const struct process_outcome *
 	size_t want = p->streams[STREAM_STDERR].size < sizeof text ? (size_t)p->streams[STREAM_STDERR].size
 								   : sizeof text;
 	ssize_t n = want ? engine->o.ports->peek_output(engine->o.host, p->id, STREAM_STDERR, 0, text, want) : 0;
-	json_auto_t *said = n > 0 ? json_loadb(text, (size_t)n, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-	const char *message = json_get_string(said, "message");
+	json_auto_t *reported = n > 0 ? json_loadb(text, (size_t)n, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+	const char *message = json_get_string(reported, "message");
 	const bool ended = strcmp(o->status, "completed") == 0 || strcmp(o->status, "failed") == 0;
 
 	if (message && ended) {
-		snprintf(ret->category, sizeof ret->category, "%s", json_get_text(said, "category"));
+		snprintf(ret->category, sizeof ret->category, "%s", json_get_text(reported, "category"));
 		snprintf(ret->message, sizeof ret->message, "%s", message);
-		ret->retryable = json_get_flag(said, "retryable");
+		ret->retryable = json_get_flag(reported, "retryable");
 		return;
 	}
 	snprintf(ret->category, sizeof ret->category, "%s",

@@ -237,7 +237,7 @@ static void decide_hook(const struct process *p, const struct sandbox_setup *f, 
 				  "permissions.allowBypass");
 	else
 		overrule_decision(ret, POLICY_ALLOW, POLICY_BY_HOOK, "it is one of the policy's hooks");
-	ret->hook = run ? &run->said->ref : NULL;
+	ret->hook = run ? &run->reply->ref : NULL;
 }
 
 /*
@@ -510,7 +510,7 @@ void permission_end_facts(struct process *p, const struct permission_end *how, s
 	p->ended_as = how->terminated ? "terminated" : how->status;
 	const struct envelope envelope = { .status = p->ended_as, .status_reason = how->message };
 	/* A process that waited for a person was described by permission.requested. */
-	bool told = p->command_json && !p->resumed;
+	bool describes = p->command_json && !p->resumed;
 	if (how->terminated)
 		EMIT(process_terminated, tx, process_scope(p), .envelope = envelope, .reason = how->message,
 		     .cause = "user", .requestedBy = json_requester(&p->end_by), .treeEmpty = true,
@@ -518,8 +518,8 @@ void permission_end_facts(struct process *p, const struct permission_end *how, s
 	else
 		EMIT(process_failed, tx, process_scope(p), .envelope = envelope, .category = how->category,
 		     .stage = "permission", .message = how->message, .status = how->status,
-		     .what = told ? json_command_line(p) : JSON_NONE, .cwd = told ? p->cwd : NULL,
-		     .profile = told ? p->profile : NULL);
+		     .what = describes ? json_command_line(p) : JSON_NONE, .cwd = describes ? p->cwd : NULL,
+		     .profile = describes ? p->profile : NULL);
 	process_session_end_facts(p, tx, how->status, how->category, how->message);
 	if (p->owner && how->tell_owner)
 		process_owner(p->engine, p->owner)->ended(p, &o, tx);

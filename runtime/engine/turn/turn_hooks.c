@@ -197,7 +197,7 @@ static void prompt_replied(struct hook_group *group, void *ctx)
 	if (!prompt_turn(w, &text, &t))
 		return;
 	/* There is no approval for prompts, so "ask" blocks the turn like a denial. */
-	if (sum.verdict >= HOOK_SAYS_ASK) {
+	if (sum.verdict >= HOOK_VERDICT_ASK) {
 		hook_result_reason(&sum, reason, sizeof reason);
 		prompt_block(w, &t, reason, sum.by->answer.reason);
 	} else {
@@ -355,7 +355,7 @@ static void stop_go(struct stopping *w, const struct hook_result *sum)
 		    engine->stopping;
 	if (w->unknown[0]) /* hooks that are not known might object */
 		snprintf(reason, sizeof reason, "%s", w->unknown);
-	else if (sum->verdict >= HOOK_SAYS_ASK)
+	else if (sum->verdict >= HOOK_VERDICT_ASK)
 		hook_result_reason(sum, reason, sizeof reason);
 	if (!gone && !w->transaction && turn_driven_by_loop(&t) && turn_has_unsent(&t)) {
 		/* Input arrived while the hooks ran: the loop sends it, and the hooks run again at the next end. */

@@ -70,8 +70,8 @@ static void finish_call(struct mcp_call *c, const struct buf *words, json_t *str
 	mcp_call_reply(c, words, structured, wrong);
 }
 
-/* The outcome for each file; `said` was already reported. */
-static void write_files(const json_t *files, const char *said, struct buf *out)
+/* The outcome for each file; `reported` was already reported. */
+static void write_files(const json_t *files, const char *reported, struct buf *out)
 {
 	const json_t *v;
 	size_t i;
@@ -80,7 +80,7 @@ static void write_files(const json_t *files, const char *said, struct buf *out)
 		const char *path = json_get_text(v, "path"), *from = json_get_text(v, "movedFrom");
 
 		if (json_text_is(v, "status", "failed")) {
-			if (!json_text_is(v, "message", said))
+			if (!json_text_is(v, "message", reported))
 				buf_printf(out, "%s: %s\n", path, json_get_text(v, "message"));
 		} else if (json_text_is(v, "status", "not_applied")) {
 			buf_printf(out, "not changed: %s\n", path);

@@ -430,15 +430,15 @@ static void free_replies(struct hook_reply *all, size_t n)
 
 START_TEST(the_strictest_verdict_wins)
 {
-	for (int a = HOOK_SAYS_NOTHING; a <= HOOK_SAYS_DENY; a++)
-		for (int b = HOOK_SAYS_NOTHING; b <= HOOK_SAYS_DENY; b++) {
+	for (int a = HOOK_VERDICT_NONE; a <= HOOK_VERDICT_DENY; a++)
+		for (int b = HOOK_VERDICT_NONE; b <= HOOK_VERDICT_DENY; b++) {
 			struct hook_reply all[] = { reply_of(RULE_OF_HOST, (enum hook_verdict)a, false, true, NULL),
 						    reply_of(RULE_OF_USER, (enum hook_verdict)b, false, true, NULL) };
 			struct hook_result s;
 
 			sum(all, 2, &s);
 			ck_assert_int_eq(s.verdict, a > b ? a : b);
-			ck_assert_ptr_eq(s.by, s.verdict == HOOK_SAYS_NOTHING ? NULL : a >= b ? &all[0] : &all[1]);
+			ck_assert_ptr_eq(s.by, s.verdict == HOOK_VERDICT_NONE ? NULL : a >= b ? &all[0] : &all[1]);
 			free_replies(all, 2);
 		}
 }
@@ -447,19 +447,19 @@ END_TEST
 START_TEST(workspace_hooks_and_failed_hooks_allow_nothing)
 {
 	struct hook_reply all[] = {
-		reply_of(RULE_OF_WORKSPACE, HOOK_SAYS_ALLOW, false, true, "{\"command\":\"theirs\"}"),
-		reply_of(RULE_OF_USER, HOOK_SAYS_NOTHING, false, true, "{\"command\":\"mine\"}"),
-		reply_of(RULE_OF_USER, HOOK_SAYS_ALLOW, true, false, "{\"command\":\"broken\"}"),
-		reply_of(RULE_OF_USER, HOOK_SAYS_NOTHING, true, true, NULL),
+		reply_of(RULE_OF_WORKSPACE, HOOK_VERDICT_ALLOW, false, true, "{\"command\":\"theirs\"}"),
+		reply_of(RULE_OF_USER, HOOK_VERDICT_NONE, false, true, "{\"command\":\"mine\"}"),
+		reply_of(RULE_OF_USER, HOOK_VERDICT_ALLOW, true, false, "{\"command\":\"broken\"}"),
+		reply_of(RULE_OF_USER, HOOK_VERDICT_NONE, true, true, NULL),
 	};
 	struct hook_result s;
 
 	sum(all, 1, &s);
-	ck_assert(s.verdict == HOOK_SAYS_NOTHING && !s.rewriter);
+	ck_assert(s.verdict == HOOK_VERDICT_NONE && !s.rewriter);
 	sum(all, 3, &s);
-	ck_assert(s.verdict == HOOK_SAYS_NOTHING && s.rewriter == &all[1]);
+	ck_assert(s.verdict == HOOK_VERDICT_NONE && s.rewriter == &all[1]);
 	sum(all, 4, &s);
-	ck_assert(s.verdict == HOOK_SAYS_DENY && s.by == &all[3]);
+	ck_assert(s.verdict == HOOK_VERDICT_DENY && s.by == &all[3]);
 	free_replies(all, 4);
 }
 END_TEST
@@ -478,22 +478,22 @@ struct row {
 START_TEST(hooks_can_tighten_a_rule_and_answer_for_a_mode)
 {
 	static const struct row rows[] = {
-		{ POLICY_ALLOW, false, MODE_DEFAULT, HOOK_SAYS_NOTHING, POLICY_ALLOW, false },
-		{ POLICY_ALLOW, false, MODE_DEFAULT, HOOK_SAYS_ALLOW, POLICY_ALLOW, false },
-		{ POLICY_ALLOW, true, MODE_DEFAULT, HOOK_SAYS_ASK, POLICY_ASK, true },
-		{ POLICY_ALLOW, true, MODE_BYPASS, HOOK_SAYS_ASK, POLICY_ASK, true },
-		{ POLICY_ALLOW, true, MODE_NEVER, HOOK_SAYS_ASK, POLICY_DENY, true },
-		{ POLICY_ALLOW, true, MODE_NEVER, HOOK_SAYS_DEFER, POLICY_DENY, true },
-		{ POLICY_ALLOW, true, MODE_BYPASS, HOOK_SAYS_DENY, POLICY_DENY, true },
-		{ POLICY_ASK, false, MODE_UNTRUSTED, HOOK_SAYS_ALLOW, POLICY_ALLOW, true },
-		{ POLICY_ASK, false, MODE_AUTO, HOOK_SAYS_ALLOW, POLICY_ALLOW, true },
-		{ POLICY_ASK, true, MODE_DEFAULT, HOOK_SAYS_ALLOW, POLICY_ASK, false },
-		{ POLICY_ASK, true, MODE_DEFAULT, HOOK_SAYS_ASK, POLICY_ASK, false },
-		{ POLICY_ASK, true, MODE_DEFAULT, HOOK_SAYS_DEFER, POLICY_ASK, true },
-		{ POLICY_ASK, true, MODE_DEFAULT, HOOK_SAYS_DENY, POLICY_DENY, true },
-		{ POLICY_DENY, true, MODE_DEFAULT, HOOK_SAYS_ALLOW, POLICY_DENY, false },
-		{ POLICY_DENY, false, MODE_PLAN, HOOK_SAYS_ALLOW, POLICY_DENY, false },
-		{ POLICY_DENY, true, MODE_DEFAULT, HOOK_SAYS_DENY, POLICY_DENY, false },
+		{ POLICY_ALLOW, false, MODE_DEFAULT, HOOK_VERDICT_NONE, POLICY_ALLOW, false },
+		{ POLICY_ALLOW, false, MODE_DEFAULT, HOOK_VERDICT_ALLOW, POLICY_ALLOW, false },
+		{ POLICY_ALLOW, true, MODE_DEFAULT, HOOK_VERDICT_ASK, POLICY_ASK, true },
+		{ POLICY_ALLOW, true, MODE_BYPASS, HOOK_VERDICT_ASK, POLICY_ASK, true },
+		{ POLICY_ALLOW, true, MODE_NEVER, HOOK_VERDICT_ASK, POLICY_DENY, true },
+		{ POLICY_ALLOW, true, MODE_NEVER, HOOK_VERDICT_DEFER, POLICY_DENY, true },
+		{ POLICY_ALLOW, true, MODE_BYPASS, HOOK_VERDICT_DENY, POLICY_DENY, true },
+		{ POLICY_ASK, false, MODE_UNTRUSTED, HOOK_VERDICT_ALLOW, POLICY_ALLOW, true },
+		{ POLICY_ASK, false, MODE_AUTO, HOOK_VERDICT_ALLOW, POLICY_ALLOW, true },
+		{ POLICY_ASK, true, MODE_DEFAULT, HOOK_VERDICT_ALLOW, POLICY_ASK, false },
+		{ POLICY_ASK, true, MODE_DEFAULT, HOOK_VERDICT_ASK, POLICY_ASK, false },
+		{ POLICY_ASK, true, MODE_DEFAULT, HOOK_VERDICT_DEFER, POLICY_ASK, true },
+		{ POLICY_ASK, true, MODE_DEFAULT, HOOK_VERDICT_DENY, POLICY_DENY, true },
+		{ POLICY_DENY, true, MODE_DEFAULT, HOOK_VERDICT_ALLOW, POLICY_DENY, false },
+		{ POLICY_DENY, false, MODE_PLAN, HOOK_VERDICT_ALLOW, POLICY_DENY, false },
+		{ POLICY_DENY, true, MODE_DEFAULT, HOOK_VERDICT_DENY, POLICY_DENY, false },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
@@ -519,8 +519,8 @@ END_TEST
 START_TEST(a_later_hook_cannot_allow_a_deferred_decision)
 {
 	struct policy_decision d = { .answer = POLICY_ALLOW };
-	struct hook_reply later = reply_of(RULE_OF_USER, HOOK_SAYS_DEFER, false, true, NULL),
-			  yes = reply_of(RULE_OF_USER, HOOK_SAYS_ALLOW, false, true, NULL);
+	struct hook_reply later = reply_of(RULE_OF_USER, HOOK_VERDICT_DEFER, false, true, NULL),
+			  yes = reply_of(RULE_OF_USER, HOOK_VERDICT_ALLOW, false, true, NULL);
 	struct hook_result s;
 
 	sum(&later, 1, &s);

@@ -42,11 +42,12 @@ END_TEST
 START_TEST(tmp_directories_are_private)
 {
 	put("/tmp", "rig-private-tmp", "outside\n");
-	succeeds("test -z \"$(ls -A /tmp /var/tmp /dev/shm | grep -v -e : -e ^rig-root- | grep .)\" && echo x >/tmp/a "
+	succeeds("test -z \"$(ls -A /tmp /var/tmp /dev/shm | grep -v -e : -e ^rig-root- | grep .)\" && echo x "
+		 ">/tmp/rig-inside "
 		 "&& echo x >/var/tmp/b && echo x >/dev/shm/c"
-		 " && test -z \"$(ls -A /tmp | grep -v '^a$')\"");
+		 " && test -z \"$(ls -A /tmp | grep -v '^rig-inside$')\"");
 	unlink("/tmp/rig-private-tmp");
-	ck_assert(access("/tmp/a", F_OK) < 0);
+	ck_assert(access("/tmp/rig-inside", F_OK) < 0);
 	succeeds("test -z \"$(ls -A /tmp)\"");
 
 	char below[] = "/tmp/rig-below-XXXXXX";
