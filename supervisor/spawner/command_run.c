@@ -38,7 +38,6 @@
 #include "supervisor/spawner/resolver_answer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -373,14 +372,10 @@ static void watch_tree(struct watch *w)
 }
 
 /* /tmp, /var/tmp and /dev/shm are on one file system. /dev/shm is checked because no request can mount over it. */
-static bool tmp_full(struct init *in)
+static bool tmp_full(const struct init *in)
 {
 	struct statfs s;
-	if (!step_confined(&in->steps))
-		return false;
-	if (in->tmp_fd < 0)
-		in->tmp_fd = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fstatfs(in->tmp_fd, &s) < 0)
+	if (!step_confined(&in->steps) || statfs("/dev/shm", &s) < 0)
 		return false;
 	return (s.f_blocks && !s.f_bavail) || (s.f_files && !s.f_ffree);
 }

@@ -7,8 +7,7 @@
  * queue while another CPU is idle. So the spawner and its clones avoid the CPU from which the runtime last sent a
  * message or, after a command, the one from which it reported the end, because the next request arrives there. When
  * starts follow each other closely nothing is avoided: then all CPUs are busy anyway. The command itself runs wherever
- * it could have run without this (cpu_affinity_reset), and so do dedicated prebuilt sandboxes and holders, which start
- * commands long after they were cloned.
+ * it could have run without this (cpu_affinity_reset).
  */
 
 #include <sched.h>
@@ -21,7 +20,7 @@ struct cpu_affinity {
 
 void cpu_affinity_init(struct cpu_affinity *a);
 void cpu_affinity_avoid(struct cpu_affinity *a, int cpu); /* −1 = none */
-/* In a process that is about to execute a command, or will start several. */
+/* In a process that is about to execute a command. */
 void cpu_affinity_reset(const struct cpu_affinity *a);
 
 #endif

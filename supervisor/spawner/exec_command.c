@@ -27,13 +27,6 @@ void init_set_plan(struct init *in, const struct plan_head *p)
 	in->envv[p->envc] = NULL;
 }
 
-void init_reset_affinity(struct init *in)
-{
-	if (in->affinity)
-		cpu_affinity_reset(in->affinity);
-	in->affinity = NULL;
-}
-
 /* Uses PATH of the plan's environment: the daemon's own must not influence what is executed. */
 static const char *search_path(const struct plan_head *p)
 {
@@ -99,8 +92,7 @@ void exec_command(struct init *in)
 		return;
 	}
 	in->reached = STEP_EXEC;
-	if (in->affinity)
-		cpu_affinity_reset(in->affinity);
+	cpu_affinity_reset(in->affinity);
 	in->error = search_and_exec(in);
 	step_path(&in->steps, in->argv[1]);
 }

@@ -550,7 +550,6 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	const struct status_msg execed = { .kind = STATUS_EXECED };
 	struct holder *h = mem_zalloc(1, sizeof *h);
 	h->in = in;
-	init_reset_affinity(in);
 	port_watch_init(&h->ports, in->steps.plan->network != PLAN_NET_HOST);
 	h->buffer = mem_zalloc(1, sizeof *h->buffer);
 	h->signal_fd = command_run_signal_fd(); /* a leader uses it for its own children */

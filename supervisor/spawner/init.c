@@ -101,7 +101,6 @@ static void wait_for_command(struct init *in)
 	if (dedicated && (error || steps_run(&in->steps, STEP_IN_INIT, &step) < 0 || missing_layer(in) != STEP_COUNT))
 		_exit(0);
 	if (dedicated) {
-		init_reset_affinity(in);
 		in->leftovers = leftovers_new(&in->steps, in->steps.layers & PLAN_LAYER_CGROUP ? in->sockets : NULL);
 		in->mounts_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 		if (in->mounts_fd < 0 || prebuilt_msg_send_ready(in) < 0)

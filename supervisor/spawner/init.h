@@ -18,12 +18,11 @@ struct process_title;
 struct init {
 	struct step_context steps;
 	struct process_title *title;
-	const struct cpu_affinity *affinity; /* for the command; NULL = it inherits that */
+	const struct cpu_affinity *affinity;
 	const volatile uint64_t
 		*sockets; /* created in all sandboxes with a cgroup (socket_counter.h); NULL = unknown */
 	int leaf_fd;      /* the cgroup into which it is cloned; −1 = none */
 	int mounts_fd;    /* dedicated prebuilt sandbox: polls as POLLPRI when its mounts have changed; else −1 */
-	int tmp_fd;       /* on the file system of /tmp; −1 = not open yet */
 	bool leader;      /* not pid 1: runs a member of a holder (holder.c) */
 	/* Of a leader whose member has limits of its own (member_limits.h); steps.tree is the whole sandbox's. */
 	bool has_own, own_memory;
@@ -54,8 +53,6 @@ struct init {
 
 /* Sets the current plan and fills its argument and environment vectors in the space at `argv`. */
 void init_set_plan(struct init *in, const struct plan_head *p);
-/* Commands inherit the CPUs from now on: for a process that starts several, long after its own start. */
-void init_reset_affinity(struct init *in);
 /* Entry point of the cloned child. */
 _Noreturn void init_main(struct init *in);
 

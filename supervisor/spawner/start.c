@@ -267,7 +267,6 @@ static struct init init_base(const struct spawner *s)
 		.title = s->title,
 		.leaf_fd = -1,
 		.mounts_fd = -1,
-		.tmp_fd = -1,
 		.affinity = &s->affinity,
 		.sockets = s->sockets.count,
 		.audit = s->audit_fd >= 0,
