@@ -88,7 +88,7 @@ static void match_braces(struct brace *b)
 	}
 }
 
-/* {1..{2..3}4}: bash leaves all of it as it is, because the outer braces are no sequence. */
+/* {1..{2..3}4}: bash leaves all of it as it is, because the outer braces are not a sequence. */
 static bool has_nested_in_sequence(const struct brace *b, size_t open)
 {
 	bool nested = false, dots = false;

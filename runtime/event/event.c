@@ -353,7 +353,7 @@ static bool add_entry(struct event_index *index, const char *name, size_t len, s
 	return true;
 }
 
-/* Of an event whose payload is known only the members of that: the envelope is long, and seldom needed. */
+/* If the payload is known already, only its members are indexed: the envelope is long and rarely needed. */
 void event_view_index(struct event_view *v, struct event_index *space)
 {
 	struct jiter it = jiter_inside(v->json, v->json_len);
@@ -391,7 +391,7 @@ struct jval event_payload(const struct event_view *v)
 	return v->payload.type != JT_NONE ? v->payload : find_payload(v);
 }
 
-/* A payload that is known and the last member is not scanned for one of the others. */
+/* A known payload that is the last member is skipped. */
 struct jval event_member(const struct event_view *v, const char *member)
 {
 	const struct jval *payload = &v->payload;

@@ -24,7 +24,7 @@ struct trajectory {
 	struct survey *survey;
 	struct sink *sink;
 	uint64_t steps;
-	struct buf deltas; /* the deltas of the open model request */
+	struct buf deltas; /* of the open model request */
 	char request[EVIDENCE_ID_MAX];
 };
 

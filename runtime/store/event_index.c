@@ -200,8 +200,8 @@ struct batch_list {
 	size_t count, size;
 };
 
-/* Most events have the ids of the event before. The key of the map is the field, as a character that is never NUL, and
- * the id. */
+/* Most events have the ids of the previous one. The map's key is the field, as a character other than NUL, and the id.
+ */
 static struct batch_list *find_list(struct index_batch *b, int field, const struct id_text *id)
 {
 	struct batch_list *l = b->latest[field];

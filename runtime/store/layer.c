@@ -35,8 +35,7 @@ struct batch_cursor {
 	size_t event;
 };
 
-/* The payload of the group's next event, so that it need not be searched; none if it is not known. It is the last
- * member of the record (event.h). */
+/* The payload of the group's next event, which is the last member of its record (event.h); none if it is not known. */
 static struct jval next_payload(struct batch_cursor *at, const struct group_entry *n)
 {
 	size_t offset;

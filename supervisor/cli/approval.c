@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define CTRL_C 3
-#define LOOK_MS 1000 /* between two looks whether another client has answered */
+#define POLL_MS 1000 /* between two checks whether another client has answered */
 
 int approval_terminal(void)
 {
@@ -49,7 +49,7 @@ int approval_read(int terminal, const char *text, const char *prompt, bool (*gon
 	text_sanitize(text, strlen(text), &out);
 	buf_printf(&out, "%s%s", out.len ? "\n" : "", prompt);
 	(void)fd_write_all(terminal, out.data, out.len);
-	while ((ready = poll(&p, 1, gone ? LOOK_MS : -1)) <= 0 && !(ready == 0 && gone && gone(ctx)))
+	while ((ready = poll(&p, 1, gone ? POLL_MS : -1)) <= 0 && !(ready == 0 && gone && gone(ctx)))
 		;
 	ssize_t n = ready > 0 ? read(terminal, line, APPROVAL_LINE_MAX - 1) : 0;
 	/* The rest of a line that is too long is dropped. */

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define EXIT_NOT_RUNNING 3 /* as of systemctl status */
-#define LOOK_MS 100
+#define POLL_MS 100
 #define LOG_PIECE (64u << 10)
 
 /* 0, or the exit status after saying that there is none. */
@@ -221,13 +221,13 @@ int daemon_drain(struct cli *c)
 			cli_error("waiting for %llu processes and %llu jobs", (unsigned long long)work.processes,
 				  (unsigned long long)work.jobs);
 		shown = work.processes;
-		if (left < LOOK_MS) {
+		if (left < POLL_MS) {
 			cli_error("daemon drain: %llu processes are still running", (unsigned long long)work.processes);
 			cli_hint("it starts nothing new until bailiff daemon drain --cancel");
 			return EXIT_TIME_LIMIT;
 		}
-		left -= left == UINT64_MAX ? 0 : LOOK_MS;
-		poll(NULL, 0, LOOK_MS);
+		left -= left == UINT64_MAX ? 0 : POLL_MS;
+		poll(NULL, 0, POLL_MS);
 	}
 }
 
@@ -294,7 +294,7 @@ int daemon_logs(struct cli *c)
 		if (n && format_out(&safe))
 			return EXIT_FAILED;
 		if (n == 0)
-			poll(NULL, 0, LOOK_MS);
+			poll(NULL, 0, POLL_MS);
 	}
 	return n < 0 ? EXIT_FAILED : 0;
 }

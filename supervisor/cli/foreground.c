@@ -45,7 +45,7 @@ struct follow {
 	struct terminal_modes modes; /* modes that the output has enabled in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
-	bool stalled;        /* that output cannot be stored was printed, once for both streams */
+	bool stalled;        /* reported; once for both streams */
 	char question[72];   /* an approval to ask for; "" = none */
 	char asked[72];      /* the last one */
 	int terminal;        /* to ask on; −1 = nobody is asked */

@@ -21,7 +21,7 @@
 extern char **environ;
 
 #define STDERR_MAX 4096 /* limit of the messages of a daemon that fails to start */
-#define LOOK_MS 20      /* polling interval where pidfds are not available */
+#define POLL_MS 20      /* polling interval where pidfds are not available */
 
 /*
  * The daemon must not inherit our stdout and stderr: a pipeline around `bailiff run` would wait until the daemon closes
@@ -231,7 +231,7 @@ int autostart_start(const struct home *h, struct err *e)
 	while ((r = autostart_poll(&x, e)) > 0) {
 		struct pollfd p[2] = { { .fd = x.stderr_fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
 
-		poll(p, countof(p), pidfd >= 0 ? -1 : LOOK_MS);
+		poll(p, countof(p), pidfd >= 0 ? -1 : POLL_MS);
 	}
 	return r;
 }

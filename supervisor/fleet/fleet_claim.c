@@ -19,7 +19,7 @@
 #define CLOCKS_MS 86400000u /* that a submitter's clock may be ahead */
 #define NEAR_MS 3000u       /* that nearer nodes have before the others: they look once a second */
 #define NEAR_AGAIN_MS 100u
-#define NEAR_LOOK_MS 1500u /* until this node looks again: after the others, which were woken at the same time */
+#define NEAR_RETRY_MS 1500u /* until this node looks again: after the others, which were woken at the same time */
 
 /* ---- room ---- */
 
@@ -302,7 +302,7 @@ static void consider(const struct candidate *c)
 	case AFTER_COMPLETED: break;
 	}
 	if (leaves_to_nearer(c)) {
-		c->n->fetch_at = c->now + NEAR_LOOK_MS;
+		c->n->fetch_at = c->now + NEAR_RETRY_MS;
 		return put_back(c, NEAR_AGAIN_MS);
 	}
 	claim(c);

@@ -474,8 +474,8 @@ enum {
 };
 
 /*
- * The spawner deposits pidfds, which are needed when the runtime or an init's death says so, or by a timer. So its
- * messages are read together with the runtime's, and wake the guard only if there are timers.
+ * The spawner deposits pidfds. They are needed when the runtime names a process, when an init has died, or for a timer.
+ * So its messages are read together with the runtime's, and wake the guard only if there are timers.
  */
 static bool wakes_by_messages(const struct guard *g, int role)
 {

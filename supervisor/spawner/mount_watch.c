@@ -2,7 +2,9 @@
 
 #include "sandbox/steps/step.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,7 +24,14 @@ static int read_mounts(int fd, struct buf *ret)
 int mount_watch_init(struct mount_watch *w)
 {
 	*w = (struct mount_watch){ .fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) };
-	return w->fd < 0 ? -1 : read_mounts(w->fd, &w->known);
+	if (w->fd < 0 || read_mounts(w->fd, &w->known) < 0)
+		return -1;
+	/* What was lost after the open is not among the known ones. */
+	struct pollfd p = { .fd = w->fd, .events = POLLPRI };
+	if (poll(&p, 1, 0) == 0)
+		return 0;
+	errno = ESTALE;
+	return -1;
 }
 
 /* A part of a text of mountinfo. */

@@ -6,9 +6,9 @@
  * or replaced on the host, the kernel unmounts what is mounted on it everywhere, and with it the protection of that
  * path: the sandbox is no longer what it was created as.
  *
- * One mount may go: the file that names the refusing resolver (sandbox/steps/step_root.c). Network managers replace
- * /etc/resolv.conf whenever a lease is renewed. The sandbox then shows the host's name servers, which it cannot reach;
- * names still cannot be looked up, but that is no longer reported.
+ * One mount may go: the file that names the refusing resolver (sandbox/steps/step_root.c). Some network managers
+ * replace /etc/resolv.conf whenever a lease is renewed. The sandbox then shows the host's name servers, which it cannot
+ * reach; names still cannot be looked up, but that is no longer reported.
  */
 
 #include "runtime/base/buf.h"

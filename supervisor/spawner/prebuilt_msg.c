@@ -131,7 +131,7 @@ static int receive_message(struct init *in)
 }
 
 /*
- * A file or directory that was replaced on the host loses what was mounted on it in the sandbox (holder.c, serve). The
+ * A file or directory that was replaced on the host loses what was mounted on it in the sandbox (mount_watch.h). The
  * spawner checks all that it knows of; this finds the rest, also what happened while an earlier command ran.
  */
 int prebuilt_msg_wait(struct init *in)

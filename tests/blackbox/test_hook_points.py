@@ -56,7 +56,7 @@ def test_hooks_check_what_an_agent_types_over_mcp():
             return mcp.tell("write_stdin", processId=process, text=text, yieldMs=100, **more)[0]["stdout"]
         def refused(text):
             return text_of(mcp.call("write_stdin", error=True, processId=process, text=text))
-        assert "no secrets" in refused("secret\n") and "asks a person" in refused("maybe\n")
+        assert "no secrets" in refused("secret\n") and "requires a person to type it" in refused("maybe\n")
         seen = type_in("plain\n") + type_in("loud\n")
         while "quiet" not in seen:
             seen += mcp.tell("write_stdin", processId=process, yieldMs=100)[0]["stdout"]

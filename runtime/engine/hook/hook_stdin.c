@@ -1,7 +1,7 @@
 /*
  * pre_tool_use for input of a running process: what a gateway's tool write_stdin would type is checked by the hooks for
- * the tool of that name, and written if none objects. There is no question to a person about input, so a hook that asks
- * denies. Hooks read the bytes as text, with keys as control characters, as in the loop's tool.
+ * the tool of that name, and written if none objects. Input has no approval, so a hook that asks denies it. Hooks read
+ * the bytes as text, with keys as control characters, as in the loop's tool.
  */
 
 #include "runtime/engine/hook/hook.h"
@@ -83,7 +83,8 @@ static void on_answered(struct hook_group *group, void *ctx)
 	} else if (sum.verdict > HOOK_VERDICT_ALLOW) {
 		hook_result_reason(&sum, why, sizeof why);
 		err_set(&e, ERR_PERMISSION, "policy %s: %s",
-			sum.verdict == HOOK_VERDICT_DENY ? "denies it" : "asks a person about it (bailiff input)", why);
+			sum.verdict == HOOK_VERDICT_DENY ? "denies it" : "requires a person to type it (bailiff input)",
+			why);
 	} else if (sum.rewriter) {
 		rewrite_input(in, sum.rewriter, &e);
 	}

@@ -196,18 +196,17 @@ static void ending_failed_step(const struct process *p, struct ending *r)
 	r->stage = sandbox_step_name(at);
 	r->error = p->last.error;
 	const struct userns_text *userns = userns_text_of_path(p->last.path);
+	const char *missing = is_cwd ? NULL : missing_root_list(p);
 	if (userns) {
 		r->category = r->turn_category = "sandbox";
 		snprintf(r->message, sizeof r->message, "%s: %s; %s", r->stage, userns->cause, userns->fix);
 	} else if (p->refusal) {
 		snprintf(r->message, sizeof r->message, "%s", p->refusal);
-	} else if (!is_cwd && missing_root_list(p)) {
-		const char *list = missing_root_list(p);
-
+	} else if (missing) {
 		snprintf(r->message, sizeof r->message,
-			 "%s: sandbox.%s: '%s' does not exist; it must when the process starts: create it, or leave it "
-			 "out (--%s)",
-			 r->stage, list, p->last.path, strcmp(list, "writeRoots") == 0 ? "rw" : "ro");
+			 "%s: sandbox.%s: '%s' does not exist: create it before the process starts, or leave it out "
+			 "(--%s)",
+			 r->stage, missing, p->last.path, strcmp(missing, "writeRoots") == 0 ? "rw" : "ro");
 	} else if (p->last.path[0]) {
 		snprintf(r->message, sizeof r->message, "%s: %s: %s", r->stage, p->last.path, strerror(p->last.error));
 	} else {

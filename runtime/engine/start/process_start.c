@@ -36,7 +36,7 @@
 #define KIND_HOST_NETWORK (1u << 29)
 #define KIND_LIMITS (1u << 30)         /* with required limits */
 #define KIND_LIMITS_DEFAULT (1u << 31) /* with limits that are not required */
-#define ENVIRONMENT_TOLD 200u          /* variable names listed in events */
+#define ENVIRONMENT_NAMED 200u         /* variable names listed in events */
 #define ENVIRONMENT_USUAL 300u         /* bytes of these names, at first */
 #define HOOKS_EXTRA 4096u              /* hook processes allowed in addition to maxProcesses */
 #define DISPLAY_MAX 2048u
@@ -124,7 +124,7 @@ static void record_environment(struct process *p, const struct process_environme
 	for (size_t i = 0; i < v->count; i++) {
 		size_t name = (size_t)(strchrnul(sorted[i], '=') - sorted[i]);
 
-		if (i < ENVIRONMENT_TOLD)
+		if (i < ENVIRONMENT_NAMED)
 			jw_strn(&w, sorted[i], text_utf8_cut(sorted[i], name < 128 ? name : 128));
 		buf_append(&all, sorted[i], strlen(sorted[i]) + 1);
 	}

@@ -100,7 +100,7 @@ static int add_cancel(struct connection *x, struct fleet_task *t, struct permiss
 	return 0;
 }
 
-/* The node has not said that it accepts the request. Returns 2. */
+/* The node has not confirmed the request. Returns 2. */
 static int fail_unconfirmed(const char *id, const struct permission *c, bool kept, struct err *e)
 {
 	err_set(e, ERR_UNAVAILABLE,

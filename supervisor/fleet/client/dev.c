@@ -31,7 +31,7 @@
 #define NODES_MAX 16u
 #define READY_MS 60000u
 #define STOP_MS 20000u
-#define LOOK_MS 20
+#define POLL_MS 20
 
 static volatile sig_atomic_t stop_requested;
 
@@ -143,7 +143,7 @@ static void stop(pid_t *pid)
 	while (waitpid(*pid, NULL, WNOHANG) == 0) {
 		if (clock_boot_ms() > until)
 			kill(*pid, SIGKILL);
-		poll(NULL, 0, LOOK_MS);
+		poll(NULL, 0, POLL_MS);
 	}
 	*pid = 0;
 }
@@ -274,7 +274,7 @@ static int wait_for_server(struct dev *d)
 			cli_error("fleet dev: nats-server did not start to listen");
 			return EXIT_FAILED;
 		}
-		poll(NULL, 0, LOOK_MS);
+		poll(NULL, 0, POLL_MS);
 	}
 	return 0;
 }
@@ -320,7 +320,7 @@ static int wait_for_nodes(struct dev *d)
 			cli_error("fleet dev: %zu of %zu nodes have not reported themselves", d->n - n, d->n);
 			status = EXIT_FAILED;
 		}
-		poll(NULL, 0, LOOK_MS);
+		poll(NULL, 0, POLL_MS);
 	}
 	port->ops->free(port);
 	return status;

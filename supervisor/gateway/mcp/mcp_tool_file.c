@@ -70,7 +70,7 @@ static void finish_call(struct mcp_call *c, const struct buf *words, json_t *str
 	mcp_call_reply(c, words, structured, wrong);
 }
 
-/* The outcome for each file; `reported` was already reported. */
+/* The outcome for each file, without the message `reported`, which was written before. */
 static void write_files(const json_t *files, const char *reported, struct buf *out)
 {
 	const json_t *v;
