@@ -26,35 +26,35 @@ static struct {
 	char path[64], inside[80];
 	DIR *above, *in;
 	int file;
-} world;
+} scratch;
 
 static int remove_below(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
 	return at->level ? remove(path) : 0;
 }
 
-static void remove_world(void)
+static void remove_scratch(void)
 {
-	nftw(world.inside, remove_below, 16, FTW_DEPTH | FTW_PHYS);
-	if (rmdir(world.inside) < 0 || rmdir(world.path) < 0)
+	nftw(scratch.inside, remove_below, 16, FTW_DEPTH | FTW_PHYS);
+	if (rmdir(scratch.inside) < 0 || rmdir(scratch.path) < 0)
 		abort();
 }
 
-static void make_world(void)
+static void make_scratch(void)
 {
-	snprintf(world.path, sizeof(world.path), "/dev/shm/fuzz-bundle-XXXXXX");
-	if (!mkdtemp(world.path)) {
-		snprintf(world.path, sizeof(world.path), "/tmp/fuzz-bundle-XXXXXX");
-		if (!mkdtemp(world.path))
+	snprintf(scratch.path, sizeof(scratch.path), "/dev/shm/fuzz-bundle-XXXXXX");
+	if (!mkdtemp(scratch.path)) {
+		snprintf(scratch.path, sizeof(scratch.path), "/tmp/fuzz-bundle-XXXXXX");
+		if (!mkdtemp(scratch.path))
 			abort();
 	}
-	snprintf(world.inside, sizeof(world.inside), "%s/in", world.path);
-	if (mkdir(world.inside, 0700) < 0 || atexit(remove_world) != 0)
+	snprintf(scratch.inside, sizeof(scratch.inside), "%s/in", scratch.path);
+	if (mkdir(scratch.inside, 0700) < 0 || atexit(remove_scratch) != 0)
 		abort();
-	world.above = opendir(world.path);
-	world.in = opendir(world.inside);
-	world.file = memfd_create("bundle", MFD_CLOEXEC);
-	if (!world.above || !world.in || world.file < 0)
+	scratch.above = opendir(scratch.path);
+	scratch.in = opendir(scratch.inside);
+	scratch.file = memfd_create("bundle", MFD_CLOEXEC);
+	if (!scratch.above || !scratch.in || scratch.file < 0)
 		abort();
 }
 
@@ -75,17 +75,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size > INPUT_MAX)
 		return 0;
-	if (!world.above)
-		make_world();
-	if (ftruncate(world.file, 0) < 0 || lseek(world.file, 0, SEEK_SET) < 0 ||
-	    fd_write_all(world.file, data, size) < 0 || lseek(world.file, 0, SEEK_SET) < 0)
+	if (!scratch.above)
+		make_scratch();
+	if (ftruncate(scratch.file, 0) < 0 || lseek(scratch.file, 0, SEEK_SET) < 0 ||
+	    fd_write_all(scratch.file, data, size) < 0 || lseek(scratch.file, 0, SEEK_SET) < 0)
 		abort();
-	(void)bundle_unpack(world.file, dirfd(world.in), &e);
-	if (count_entries(world.above) != 3)
+	(void)bundle_unpack(scratch.file, dirfd(scratch.in), &e);
+	if (count_entries(scratch.above) != 3)
 		abort();
-	if (count_entries(world.in) != 2)
-		nftw(world.inside, remove_below, 16, FTW_DEPTH | FTW_PHYS);
-	if (count_entries(world.in) != 2)
+	if (count_entries(scratch.in) != 2)
+		nftw(scratch.inside, remove_below, 16, FTW_DEPTH | FTW_PHYS);
+	if (count_entries(scratch.in) != 2)
 		abort();
 	return 0;
 }

@@ -57,7 +57,7 @@ TOGETHER = PRELUDE + "_out=$1; shift; _i=0; for _script do\n" \
     "(ulimit -t 2; ulimit -f 2048; set -- a; eval \"$_script\"; printf '\035' >&9) 9>\"$_out/$_i\"; _i=$((_i+1)); done\n"
 
 
-class World:
+class Scratch:
     """The folder in which scripts run, and what they may run."""
 
     def __init__(self):
@@ -82,11 +82,11 @@ class World:
         shutil.rmtree(self.top, ignore_errors=True)
 
 
-def run_shell(world, folder, shell, program, out, scripts):
+def run_shell(scratch, folder, shell, program, out, scripts):
     """Lets one shell run the scripts and waits for all of their processes; whether they ended in time."""
     read, write = os.pipe()
-    argv = [*world.drop, os.path.join(world.bin, shell), "-c", program, shell, out, *scripts]
-    pid = os.posix_spawn(argv[0], argv, {"PATH": world.bin, "HOME": folder, "LC_ALL": "C.UTF-8"},
+    argv = [*scratch.drop, os.path.join(scratch.bin, shell), "-c", program, shell, out, *scripts]
+    pid = os.posix_spawn(argv[0], argv, {"PATH": scratch.bin, "HOME": folder, "LC_ALL": "C.UTF-8"},
                          file_actions=[(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)] + [(os.POSIX_SPAWN_DUP2, write, LIFE_FD)],
                          setsid=True)
     os.close(write)
@@ -110,22 +110,22 @@ def parse_records(data):
     return [[w.decode(errors="replace") for w in r.split(b"\037")[:-1]] for r in data.replace(b"\035", b"").split(b"\036")[1:]]
 
 
-def records_alone(world, folder, shell, script):
+def records_alone(scratch, folder, shell, script):
     """What the shell ran: a list of lists of words; and whether it was over in time."""
-    out = world.folder()
-    in_time = run_shell(world, folder, shell, ALONE, out, [script])
+    out = scratch.folder()
+    in_time = run_shell(scratch, folder, shell, ALONE, out, [script])
     data = records_in(out, 0)
     shutil.rmtree(out)
     return parse_records(data), in_time
 
 
-def records(world, folder, shell, scripts):
+def records(scratch, folder, shell, scripts):
     """records_alone() of each script. An error that only ends a command of bash ends a subshell: such a script is run again, alone."""
-    out = world.folder()
-    in_time = run_shell(world, folder, shell, TOGETHER, out, scripts)
+    out = scratch.folder()
+    in_time = run_shell(scratch, folder, shell, TOGETHER, out, scripts)
     data = [records_in(out, i) for i in range(len(scripts))]
     shutil.rmtree(out)
-    return [(parse_records(d), True) if in_time and (b"\035" in d or shell == "dash") else records_alone(world, folder, shell, s) for s, d in zip(scripts, data)]
+    return [(parse_records(d), True) if in_time and (b"\035" in d or shell == "dash") else records_alone(scratch, folder, shell, s) for s, d in zip(scripts, data)]
 
 
 def read_scripts(pairs):
@@ -151,17 +151,17 @@ def missed(facts, ran):
     return [] if not facts or not facts["understood"] is True else [r for r in ran if not any(fits(c, r) for c in facts["commands"])]
 
 
-def run_batch(world, seed, numbers):
+def run_batch(scratch, seed, numbers):
     """(number, shell, script, executed, facts, in time) of each."""
-    folder, out = world.folder(), []
+    folder, out = scratch.folder(), []
     os.chdir(folder)
     scripts = [shell_generator.script(seed, n) for n in numbers]
     for shell in SHELLS:
         seen, ran = read_scripts([(shell, s) for s in scripts]), []
         for i in range(0, len(scripts), PER_SHELL):
-            ran += records(world, folder, shell, scripts[i:i + PER_SHELL])
+            ran += records(scratch, folder, shell, scripts[i:i + PER_SHELL])
         out += [(number, shell, script, r, facts, in_time) for number, script, facts, (r, in_time) in zip(numbers, scripts, seen, ran)]
-    os.chdir(world.top)
+    os.chdir(scratch.top)
     shutil.rmtree(folder, ignore_errors=True)
     return out
 
@@ -204,18 +204,18 @@ def main():
         print("ok 1 - the parser finds what shells execute # SKIP no " + ", ".join(absent))
         return 77
     print(f"# seed {a.seed}, {a.count} scripts in {' and '.join(SHELLS)}", flush=True)
-    world, tally = World(), Tally()
+    scratch, tally = Scratch(), Tally()
     try:
         numbers = [a.only] if a.only is not None else list(range(a.count))
         batches = [numbers[i:i + BATCH] for i in range(0, len(numbers), BATCH)]
         with concurrent.futures.ProcessPoolExecutor(max(1, min(4, len(os.sched_getaffinity(0))))) as pool:
-            for done in concurrent.futures.as_completed([pool.submit(run_batch, world, a.seed, b) for b in batches]):
+            for done in concurrent.futures.as_completed([pool.submit(run_batch, scratch, a.seed, b) for b in batches]):
                 for result in done.result():
                     tally.add(*result)
                     if a.only is not None:
                         print(result[1], "\n" + result[2], "\nran:", result[3], "\nfacts:", json.dumps(result[4]))
     finally:
-        world.remove()
+        scratch.remove()
     for number, shell, script, lost in tally.misses[:20]:
         print(f"# script {number} in {shell} (--seed {a.seed} --only {number}) executed what the parser did not see: {lost}")
         print("".join(f"#   | {line}\n" for line in script.split("\n")), end="")
