@@ -39,7 +39,8 @@ static int make_directory(struct store *store, struct scratch *c, char *path, si
 	return err_sys(e, errno, "create a directory for the temporary models");
 }
 
-/* The map shrinks while the address space is too small for it. */
+/* The map shrinks while the address space is too small for it, which the kernel reports as ENOMEM and valgrind as
+ * EINVAL. */
 static int open_env(const char *path, MDB_env **ret)
 {
 	uint64_t map = sizeof(size_t) > 4 ? SCRATCH_MAP : SCRATCH_MAP_MIN;
@@ -60,7 +61,7 @@ static int open_env(const char *path, MDB_env **ret)
 			return 0;
 		}
 		mdb_env_close(env);
-		if (rc != ENOMEM || map <= SCRATCH_MAP_MIN)
+		if ((rc != ENOMEM && rc != EINVAL) || map <= SCRATCH_MAP_MIN)
 			return rc ? rc : EIO;
 	}
 }
