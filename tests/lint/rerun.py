@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""tests/run: a program that fails once is flaky, one that keeps failing has failed, and four flaky ones fail the run. More programs run at a time
-while processors are idle."""
+"""tests/run: a program that fails once is flaky, one that keeps failing has failed, and four flaky ones fail the run. A test of a Check program
+that reports that it was skipped is not counted as passed. More programs run at a time while processors are idle."""
 
 import contextlib
 import importlib.machinery
@@ -37,6 +37,20 @@ def run(module, folder, failures):
             runner.rerun(items)
         status = runner.summarize()
     return status, out.getvalue(), items
+
+
+def run_check_program(module, folder):
+    """A Check program with a test that passes, one that is skipped in one of two cases and one that reports a skip and then fails; what was counted."""
+    runner = module.Runner("build", "make")
+    runner.logs, runner.word = folder, ""
+    script = ('echo "skipped: second: requires root"; echo "skipped: third: requires root"\n'
+              'for t in first second second; do echo "ok 1 - file.c:suite:$t: Passed"; done >$CK_TAP_LOG_FILE_NAME\n'
+              'echo "not ok 3 - file.c:suite:third: Assertion failed" >>$CK_TAP_LOG_FILE_NAME; exit 1')
+    item = module.Item("check", ["/bin/sh", "-c", script], tap_file=True)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        runner.run([item])
+        runner.summarize()
+    return out.getvalue()
 
 
 def most_at_a_time(module, folder, idle):
@@ -78,6 +92,12 @@ def main():
         print(f"{'ok' if ok else 'not ok'} {number} - {name}")
         if not ok:
             print(text)
+    with tempfile.TemporaryDirectory() as folder:
+        text = run_check_program(module, folder)
+    ok = text.rstrip().endswith("2 passed, 1 failed, 1 skipped") and "(requires root)" in text
+    number += 1
+    failed += not ok
+    print(f"{'ok' if ok else 'not ok'} {number} - a skipped test of a Check program is not counted as passed")
     for name, idle, want in (("a busy machine runs a program per processor", False, max(2, module.processors())),
                              ("an idle machine runs several programs per processor", True, module.TOGETHER * module.processors())):
         with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,9 @@
 
 #include <check.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 struct suite_case {
 	const char *name;
@@ -38,6 +41,21 @@ static inline int suite_run_cases(const char *name, const struct suite_case *cas
 	srunner_free(r);
 	return failed ? 1 : 0;
 }
+
+/*
+ * Ends the test, which is then counted as skipped: SKIP_IF(geteuid() != 0, "requires root"). Check has no such result;
+ * tests/run reads this line. Only in the test's own function, and before it has checked anything.
+ */
+#define SKIP_IF(condition, ...)                                                                                        \
+	do {                                                                                                           \
+		if (condition) {                                                                                       \
+			char reason_[256];                                                                             \
+			snprintf(reason_, sizeof(reason_), __VA_ARGS__);                                               \
+			/* START_TEST(name) is the function name_fn */                                                 \
+			dprintf(STDOUT_FILENO, "skipped: %.*s: %s\n", (int)(strlen(__func__) - 3), __func__, reason_); \
+			return;                                                                                        \
+		}                                                                                                      \
+	} while (0)
 
 #define SUITE(name, ...) \
 	suite_run_cases(name, (const struct suite_case[]){ { name, NULL, NULL, 120, SUITE_TESTS(__VA_ARGS__) } }, 1)

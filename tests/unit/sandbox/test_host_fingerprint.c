@@ -67,8 +67,7 @@ static int check_without(int call, uint32_t id)
 
 START_TEST(a_checker_that_cannot_restore_its_ids_aborts)
 {
-	if (geteuid() != 0)
-		return; /* only root can change its ids */
+	SKIP_IF(geteuid() != 0, "requires root, to change its ids");
 	ck_assert_int_eq(check_without(-1, 0), 0);
 	ck_assert_int_eq(check_without(SCMP_SYS(setfsuid), 0), -SIGABRT);
 	ck_assert_int_eq(check_without(SCMP_SYS(setfsgid), 0), -SIGABRT);
@@ -234,8 +233,7 @@ START_TEST(a_cached_directory_that_was_closed_to_the_peer_is_checked_again)
 	struct rig r;
 	const struct fingerprint_peer peer = { .uid = OTHER_ID, .gid = OTHER_ID, .switches = true };
 
-	if (geteuid() != 0 || setgroups(0, NULL) < 0)
-		return;
+	SKIP_IF(geteuid() != 0 || setgroups(0, NULL) < 0, "requires root, to change its ids");
 	rig_open(&r, FINGERPRINT_AS_PEER);
 	ck_assert_int_eq(chmod(r.folder, 0711), 0);
 	for (int i = 0; i < 30 && !(i && r.folders.folder[0].known); i++) {

@@ -68,8 +68,7 @@ START_TEST(a_full_key_quota_is_waited_for)
 	int status;
 	pid_t pid;
 
-	if (geteuid() != 0)
-		return; /* the quota of this user's other sandboxes would be used up */
+	SKIP_IF(geteuid() != 0, "requires root: the quota of this user's other sandboxes would be used up");
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0)

@@ -118,14 +118,6 @@ static int confined_at(int abi, int (*fn)(void))
 
 static int confined(int (*fn)(void)) { return confined_at(landlock_abi(), fn); }
 
-static bool skipped(void)
-{
-	if (landlock_abi() && top[0])
-		return false;
-	printf("# skipped: %s\n", top[0] ? "no Landlock" : "no folder outside of /tmp");
-	return true;
-}
-
 static int open_for(const char *name, int flags)
 {
 	mem_auto char *path = below(name);
@@ -200,8 +192,8 @@ static int check_common_needs(void)
 START_TEST(only_write_roots_can_be_written)
 {
 	make_tree();
-	if (skipped())
-		return;
+	SKIP_IF(!landlock_abi(), "requires Landlock");
+	SKIP_IF(!top[0], "no folder outside of /tmp can be written");
 	ck_assert_int_eq(confined(check_no_writes_elsewhere), 0);
 	ck_assert_int_eq(confined(check_write_roots), 0);
 	ck_assert_int_eq(confined(check_common_needs), 0);
@@ -213,8 +205,8 @@ END_TEST
 START_TEST(every_supported_abi_confines_writes)
 {
 	make_tree();
-	if (skipped())
-		return;
+	SKIP_IF(!landlock_abi(), "requires Landlock");
+	SKIP_IF(!top[0], "no folder outside of /tmp can be written");
 	for (int abi = 1; abi <= landlock_abi(); abi++) {
 		ck_assert_int_eq(confined_at(abi, check_common_needs), 0);
 		ck_assert_int_eq(confined_at(abi, check_no_writes_elsewhere), 0);
@@ -250,8 +242,8 @@ static int signals(void)
 START_TEST(abstract_sockets_and_signals_are_scoped)
 {
 	make_tree();
-	if (skipped())
-		return;
+	SKIP_IF(!landlock_abi(), "requires Landlock");
+	SKIP_IF(!top[0], "no folder outside of /tmp can be written");
 	name_of_socket = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	int n = snprintf(name_of_socket.sun_path + 1, sizeof name_of_socket.sun_path - 1, "bailiff-unit-%d", getpid());
 	name_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
@@ -282,8 +274,8 @@ END_TEST
 START_TEST(failures_name_the_path)
 {
 	make_tree();
-	if (skipped())
-		return;
+	SKIP_IF(!landlock_abi(), "requires Landlock");
+	SKIP_IF(!top[0], "no folder outside of /tmp can be written");
 	mem_auto char *w = below("single");
 	ck_assert_int_eq(unlink(w), 0);
 	buf_auto struct buf b = BUF_INIT;

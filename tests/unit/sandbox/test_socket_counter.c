@@ -74,8 +74,7 @@ START_TEST(internet_sockets_below_the_cgroup_are_counted)
 	struct cgroup_tree t;
 	struct socket_counter c;
 
-	if (!open_tree(&t))
-		return;
+	SKIP_IF(!open_tree(&t), "requires root and a cgroup hierarchy that can be written");
 	socket_counter_open(&c, t.fd);
 	if (c.count) {
 		ck_assert(inside(&t, socket_counter_works, c.count));

@@ -154,8 +154,7 @@ START_TEST(a_call_is_logged_once)
 {
 	struct result r;
 
-	if (ROLE_SANDBOX_SANITIZED)
-		return;
+	SKIP_IF(ROLE_SANDBOX_SANITIZED, "the sanitizer's own calls require a wider filter");
 	run_in(ROLE_SANDBOX_RUNTIME, ROLE_SANDBOX_READ, repeat_a_call, &r);
 	ck_assert_int_eq(r.status, 0);
 	ck_assert_ptr_eq(strchr(r.said, '\n'), r.said + strlen(r.said) - 1);
@@ -227,8 +226,8 @@ START_TEST(the_runtime_can_write_only_its_store)
 {
 	struct result r;
 
-	if (ROLE_SANDBOX_SANITIZED || !has_landlock())
-		return;
+	SKIP_IF(ROLE_SANDBOX_SANITIZED, "the sanitizer's own calls require a wider filter");
+	SKIP_IF(!has_landlock(), "requires Landlock");
 	run_in(ROLE_SANDBOX_RUNTIME, ROLE_SANDBOX_WRITE, write_in_the_store, &r);
 	ck_assert_msg(r.status == 0, "line %d: %s", r.status, r.said);
 	ck_assert_str_eq(r.said, "");
@@ -267,7 +266,8 @@ START_TEST(each_role_has_the_sockets_that_it_needs)
 		[ROLE_SANDBOX_FLEET] = reach_the_internet,
 	};
 
-	for (int role = 0; !ROLE_SANDBOX_SANITIZED && role < ROLE_SANDBOX_COUNT; role++) {
+	SKIP_IF(ROLE_SANDBOX_SANITIZED, "the sanitizer's own calls require a wider filter");
+	for (int role = 0; role < ROLE_SANDBOX_COUNT; role++) {
 		struct result r;
 
 		run_in((enum role_sandbox)role, ROLE_SANDBOX_READ, expected[role], &r);
@@ -290,7 +290,8 @@ static int listen_on_the_host(void)
 
 START_TEST(only_the_proxy_can_listen_on_the_host)
 {
-	for (int role = 0; !ROLE_SANDBOX_SANITIZED && role < ROLE_SANDBOX_COUNT; role++) {
+	SKIP_IF(ROLE_SANDBOX_SANITIZED, "the sanitizer's own calls require a wider filter");
+	for (int role = 0; role < ROLE_SANDBOX_COUNT; role++) {
 		struct result r;
 
 		run_in((enum role_sandbox)role, ROLE_SANDBOX_READ, listen_on_the_host, &r);

@@ -148,8 +148,7 @@ START_TEST(root_cannot_write_system_directories_and_homes)
 					    "/opt",           "/boot",         "/run",     "/root",
 					    "/root/.ssh",     "/root/project", "/home",    "/home/another",
 					    "/etc/passwd",    "/lib",          "/" };
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	ck_assert(writes(work));
 	for (size_t i = 0; i < countof(shut); i++)
 		ck_assert_msg(!writes(shut[i]), "%s", shut[i]);
@@ -166,8 +165,7 @@ END_TEST
 START_TEST(root_can_list_more_write_roots)
 {
 	char listed[] = "/var/lib/rig-taken-XXXXXX", text[128];
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	ck_assert_ptr_nonnull(mkdtemp(listed));
 	snprintf(text, sizeof text, "# for CI\n\n  %s/  # and below\nnot/absolute\n", listed);
 	ck_assert(!writes(listed));
@@ -193,8 +191,7 @@ END_TEST
 
 START_TEST(the_socket_of_a_disconnected_client_has_no_authority)
 {
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	ck_assert(writes(work));
 	disconnect_client();
 	struct spawn_msg m = ask(PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, other, "true");
@@ -211,8 +208,7 @@ END_TEST
 START_TEST(a_disconnected_client_cannot_run_commands_without_a_sandbox)
 {
 	struct run run;
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	rig_stop(&rig);
 	unsetenv("RIG_NO_HOST");
 	rig_start(&rig);
@@ -248,8 +244,7 @@ static void grant(const char *paths, size_t len)
 START_TEST(roots_grants_survive_the_spawner)
 {
 	char paths[200];
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	int n = snprintf(paths, sizeof paths, "%s%c/etc%c%s/../etc", other, 0, 0, top);
 	grant(paths, (size_t)n + 1);
 	disconnect_client();
@@ -300,8 +295,7 @@ static int socket_of_former_root(void)
 
 START_TEST(a_peer_that_dropped_root_has_no_authority)
 {
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	close(rig.client[0]);
 	rig.client[0] = socket_of_former_root();
 	ck_assert(!writes(work));
@@ -314,8 +308,7 @@ START_TEST(other_requests_need_a_client_too)
 {
 	struct peer_files_write w = { 0 };
 	int answer[2];
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	disconnect_client();
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer), 0);
 	int look[PEER_FILES_FDS] = { fd_memfd_sealed("request", &w, sizeof w), rig.client[0], answer[1] };
@@ -344,8 +337,7 @@ END_TEST
 START_TEST(links_do_not_lead_to_files_of_root)
 {
 	char link[120];
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	snprintf(link, sizeof link, "%s/link", work);
 	ck_assert_int_eq(symlink("/etc", link), 0);
 	ck_assert(writes(work));
@@ -366,8 +358,7 @@ END_TEST
 START_TEST(a_service_of_root_is_not_a_client)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	snprintf(name.sun_path, sizeof name.sun_path, "%s/service", top);
 	fd_auto int service = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(service, (struct sockaddr *)&name, sizeof name), 0);

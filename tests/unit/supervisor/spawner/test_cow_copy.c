@@ -296,8 +296,8 @@ END_TEST
 START_TEST(a_full_disk_leaves_no_copy_and_does_not_change_the_source)
 {
 	static char block[1 << 20];
-	if (geteuid() != 0 || mount("tmpfs", folder, "tmpfs", 0, "size=6m") < 0)
-		return; /* only root can mount a small disk */
+	SKIP_IF(geteuid() != 0 || mount("tmpfs", folder, "tmpfs", 0, "size=6m") < 0,
+		"requires root, to mount a small disk");
 	fd_close(&cow.fd);
 	cow_init(&cow, open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), true);
 	make_run();

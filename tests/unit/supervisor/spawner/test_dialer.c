@@ -141,8 +141,7 @@ START_TEST(a_new_listener_and_its_end_are_found)
 	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
 	uint16_t port = ntohs(at.sin_port);
 	check_until(&l, 0);
-	if (l.ports.count == STATUS_PORTS_MAX)
-		return; /* more listeners on this machine than fit into one report */
+	SKIP_IF(l.ports.count == STATUS_PORTS_MAX, "more listeners on this machine than fit into one report");
 	ck_assert(has_port(&l, port));
 	check_until(&other, port);
 	ck_assert(!has_port(&other, port));

@@ -5,8 +5,7 @@
 
 START_TEST(a_command_is_not_root_and_its_id_has_a_name)
 {
-	if (!has_proc())
-		return;
+	SKIP_IF(!has_proc(), "sandboxes have no /proc here");
 	succeeds("id; id -u; grep -E '^(Cap|NoNewPrivs|Groups)' /proc/self/status");
 	ck_assert_ptr_null(strstr(out, "uid=0"));
 	ck_assert_ptr_nonnull(strstr(out, "CapBnd:\t0000000000000000"));
@@ -24,8 +23,7 @@ END_TEST
 START_TEST(commands_of_other_users_have_their_identity)
 {
 	enum { UID = 65533 };
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	fd_close(&rig.client[0]);
 	rig.client[0] = socket_of(UID);
 	struct stat st;
@@ -69,8 +67,7 @@ END_TEST
 START_TEST(hostile_plans_give_no_more_access_than_the_peer_has)
 {
 	enum { UID = 65533 };
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	fd_close(&rig.client[0]);
 	rig.client[0] = socket_of(UID);
 	const struct plan_mount_spec mounts[] = {
@@ -106,8 +103,7 @@ END_TEST
 /* Another root peer's command runs in parallel as another id. */
 START_TEST(concurrent_commands_of_root_have_different_ids)
 {
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
 	struct run runs[3];
 	char id[3][16];

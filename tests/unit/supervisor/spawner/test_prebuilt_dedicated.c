@@ -317,8 +317,7 @@ END_TEST
 START_TEST(changed_modes_of_parent_directories_are_detected)
 {
 	pid_t two[2];
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	const struct plan_mount_spec mounts[] = {
 		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED }
 	};
@@ -338,8 +337,7 @@ START_TEST(changed_accounts_are_detected)
 {
 	char copy[96];
 	pid_t two[2];
-	if (geteuid() != 0)
-		return;
+	SKIP_IF(geteuid() != 0, "requires root");
 	snprintf(copy, sizeof copy, "%s/passwd", place);
 	put(place, "passwd", "root:x:0:0:root:/root:/bin/sh\n");
 	ck_assert_int_eq(mount(copy, "/etc/passwd", NULL, MS_BIND, NULL), 0);
@@ -364,7 +362,6 @@ START_TEST(a_dedicated_sandbox_is_used_only_for_its_plan)
 }
 END_TEST
 
-/* Waiting sandboxes do not block the host from renaming and removing the directories that they were built from. */
 /* Without it (before Linux 6.3) a workspace on tmpfs gets no dedicated sandboxes from root. */
 static bool tmpfs_maps_ids(void)
 {
@@ -376,6 +373,7 @@ static bool tmpfs_maps_ids(void)
 	ck_abort_msg("no feature is named idmapped_tmpfs");
 }
 
+/* Waiting sandboxes do not block the host from renaming and removing the directories that they were built from. */
 START_TEST(waiting_sandboxes_do_not_block_the_host)
 {
 	pid_t two[2];
@@ -385,8 +383,15 @@ START_TEST(waiting_sandboxes_do_not_block_the_host)
 	ck_assert_int_eq(rename(work, away), 0);
 	remove_tree(away);
 	folder(place, "work");
-	if (geteuid() != 0 || !tmpfs_maps_ids())
-		return;
+}
+END_TEST
+
+START_TEST(a_mount_below_a_waiting_sandbox_can_be_removed)
+{
+	pid_t two[2];
+
+	SKIP_IF(geteuid() != 0, "requires root");
+	SKIP_IF(!tmpfs_maps_ids(), "requires tmpfs with idmapped mounts");
 	ck_assert_int_eq(mount("rig", work, "tmpfs", 0, NULL), 0);
 	build_two(two);
 	ck_assert_int_eq(umount(work), 0);
@@ -403,5 +408,6 @@ int main(int argc, char **argv)
 			 replacing_a_protected_file_with_its_hard_link_is_detected,
 			 created_and_removed_secrets_are_detected, created_and_removed_tools_are_detected,
 			 changed_modes_of_parent_directories_are_detected, changed_accounts_are_detected,
-			 a_dedicated_sandbox_is_used_only_for_its_plan, waiting_sandboxes_do_not_block_the_host);
+			 a_dedicated_sandbox_is_used_only_for_its_plan, waiting_sandboxes_do_not_block_the_host,
+			 a_mount_below_a_waiting_sandbox_can_be_removed);
 }
