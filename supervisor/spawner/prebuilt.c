@@ -19,6 +19,7 @@
 #define DEDICATED_FROM 2u             /* uses of a plan before a dedicated sandbox is built for it */
 #define FAILURES_MAX 3u
 #define RETRY_USES 32u /* uses after which a kind that failed is tried again */
+#define LOST_MAX 8u    /* waiting ones that exited since the last use */
 #define EXPIRE_MS 60000
 #define SPARE_MS 5000
 #define EARLY_CHECK_NS (2 * 1000000ull) /* from a request until its start */
@@ -320,32 +321,35 @@ size_t prebuilt_polls(const struct prebuilt_pool *pool, struct pollfd *ret)
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
 		for (size_t j = 0; j < pool->kinds[i].count; j++) {
 			const struct prebuilt *one = &pool->kinds[i].spare[j];
-			if (!one->fingerprint || one->returning)
-				ret[n++] = (struct pollfd){ .fd = one->link, .events = one->returning ? 0 : POLLIN };
+			ret[n++] = (struct pollfd){ .fd = one->link, .events = one->fingerprint ? 0 : POLLIN };
 		}
 	}
 	return n;
 }
 
-/* Receives the fingerprint before it is needed; drops a sandbox that died instead. */
+static void on_ready(struct prebuilt_pool *pool, struct prebuilt_kind *k, size_t i)
+{
+	struct prebuilt gone;
+	const bool complete = k->spare[i].fingerprint, returning = k->spare[i].returning;
+	int r = complete && !returning ? -1 : receive_ready(pool, &k->spare[i]);
+	if (r && !complete)
+		k->mapped = r > 0;
+	if (r >= 0)
+		return;
+	take_out(k, i, &gone);
+	k->failures += !complete;
+	k->lost += complete && !returning;
+	discard(pool, k, &gone);
+}
+
 void prebuilt_on_ready(struct prebuilt_pool *pool, int fd)
 {
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
-		struct prebuilt_kind *k = &pool->kinds[i];
-		for (size_t j = 0; j < k->count; j++) {
-			struct prebuilt gone;
-			if (k->spare[j].link != fd)
-				continue;
-			bool returning = k->spare[j].returning;
-			int r = receive_ready(pool, &k->spare[j]);
-			if (r && !returning)
-				k->mapped = r > 0;
-			if (r >= 0)
+		for (size_t j = 0; j < pool->kinds[i].count; j++) {
+			if (pool->kinds[i].spare[j].link == fd) {
+				on_ready(pool, &pool->kinds[i], j);
 				return;
-			take_out(k, j, &gone);
-			k->failures += !returning;
-			discard(pool, k, &gone);
-			return;
+			}
 		}
 	}
 }
@@ -410,6 +414,7 @@ bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head 
 	if (++k->uses % RETRY_USES == 0)
 		k->failures = 0;
 	k->used_ns = clock_boot_ns();
+	k->lost = 0;
 	if (k->count && !checked)
 		drop_stale(pool);
 	k->missed = !k->count || !take_ready(pool, k, checked, ret);
@@ -452,7 +457,7 @@ void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape,
 
 static bool can_be_built(const struct prebuilt_kind *k)
 {
-	return k->failures < FAILURES_MAX && (!k->key.plan || k->uses >= DEDICATED_FROM);
+	return k->failures < FAILURES_MAX && k->lost < LOST_MAX && (!k->key.plan || k->uses >= DEDICATED_FROM);
 }
 
 /* How many run a command and may come back. */

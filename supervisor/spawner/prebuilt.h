@@ -94,6 +94,7 @@ struct prebuilt_kind {
 	unsigned uses;
 	uint64_t used_ns;  /* CLOCK_BOOTTIME; 0 = unused slot */
 	unsigned failures; /* in a row */
+	unsigned lost;     /* complete ones that exited since the last use: what is mounted in them keeps changing */
 	bool missed;       /* of a dedicated kind: the last start found none, and none was built since */
 	bool mapped; /* of a dedicated kind: one was built since the host's mounts changed, so ids can be mapped */
 	struct prebuilt spare[PREBUILT_SPARE_MAX];
@@ -179,11 +180,11 @@ void prebuilt_drop_all(struct prebuilt_pool *pool);
 int prebuilt_expire(struct prebuilt_pool *pool);
 
 /*
- * Fills in the links of dedicated ones that have not reported yet, at most PREBUILT_POLLS_MAX; returns how many. The
- * report that nothing is left in one is received when it is needed; until then only its death matters.
+ * Fills in the links of dedicated ones, at most PREBUILT_POLLS_MAX; returns how many. The report that nothing is left
+ * in one is received when it is needed; until then only its death matters.
  */
 size_t prebuilt_polls(const struct prebuilt_pool *pool, struct pollfd *ret);
-/* One of them is readable. */
+/* One of them has reported that it is complete, or has exited: by itself, if what is mounted in it has changed. */
 void prebuilt_on_ready(struct prebuilt_pool *pool, int fd);
 
 /* A command of this user runs in this one now; its namespaces are held until the leaf is forgotten. */
