@@ -473,6 +473,17 @@ static bool can_stay(const struct watch *w, const struct command_run *run)
 	return run->keep && (w->in->leader || (!w->signalled && w->cause == STATUS_CAUSE_NONE));
 }
 
+/*
+ * The outputs stay open until the end is reported. The runtime then learns of their end and of EXITED in one wakeup,
+ * instead of one wakeup when the command exits and another one when its tree is gone. So nothing else is done between
+ * closing and sending.
+ */
+static void close_outputs(struct step_context *c)
+{
+	fd_close(&c->stdout_fd);
+	fd_close(&c->stderr_fd);
+}
+
 static void report_exit(const struct watch *w)
 {
 	const struct rusage *u = &w->usage;
@@ -499,17 +510,8 @@ static void report_exit(const struct watch *w)
 		.pids_refused = count.pids_refused,
 		.count = count,
 	};
+	close_outputs(&w->in->steps);
 	init_send_status(w->in->steps.status_fd, &m, w->report, -1);
-}
-
-/*
- * The outputs stay open until the end is reported. The runtime then learns of their end and of EXITED in one wakeup,
- * instead of one wakeup when the command exits and another one when its tree is gone.
- */
-static void close_outputs(struct step_context *c)
-{
-	fd_close(&c->stdout_fd);
-	fd_close(&c->stderr_fd);
 }
 
 int command_run_signal_fd(void)
@@ -569,7 +571,6 @@ void command_run(struct init *in, const struct command_run *run)
 	examine_after(&w);
 	placeholder_helper_finish(in->steps.placeholder_fd);
 	in->kept = can_stay(&w, run);
-	close_outputs(&in->steps);
 	report_exit(&w);
 	fd_close(&w.report);
 	if (in->kept) {
