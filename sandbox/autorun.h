@@ -21,6 +21,10 @@
  * that only the second one finds counts as new if its inode changed since the command began (a command cannot set ctime
  * back).
  *
+ * A folder without autorun files that is not a git directory is not read again while its identity and ctime are those
+ * of an earlier search of the same sandbox, on file systems where that proves that its names are the same; only the
+ * folders in it are visited. Everything else is read in every search.
+ *
  * Limitations: two commands that run in the same write root at the same time can move files while the other is being
  * examined. And the comparison shows only that a file changed while the command ran, not which process changed it.
  */
@@ -52,7 +56,7 @@ struct autorun;
 struct autorun *autorun_new(const struct plan_head *plan);
 /* Where to find this process's descriptors if not in /proc/self/fd; stays the caller's. */
 void autorun_use_fds(struct autorun *a, int self_fds);
-/* Prepares it for another command, which takes less time than a new one. */
+/* Prepares it for another command in the same sandbox, which takes less time than a new one. */
 void autorun_reset(struct autorun *a, const struct plan_head *plan);
 /* Whether the plan lets a command write any host file. */
 bool autorun_applies(const struct plan_head *plan);

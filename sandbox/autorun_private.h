@@ -43,17 +43,36 @@ enum autorun_folder_flag {
 	AUTORUN_FOLDER_OBJECTS = 1u << 2, /* objects of a git directory */
 };
 
+/* Identity and ctime of a folder. */
+struct autorun_stamp {
+	uint64_t dev, ino;
+	struct timespec changed;
+};
+
 struct autorun_folder {
 	uint32_t parent; /* AUTORUN_ROOT = a write root, whose index is in `name` */
 	uint32_t name;   /* offset in `names` */
 	uint32_t flags;
+	uint32_t before; /* its index in the list of the search before + 1; 0 = not in it */
+	bool stamped;    /* `stamp` is valid */
+	bool plain;      /* no entry is an autorun file, it is not a git directory, and an equal stamp proves that */
+	struct autorun_stamp stamp;
+	/* Of a plain one: */
+	uint32_t first, count; /* the folders in it */
+	uint32_t entries;      /* all names in it */
 };
 #define AUTORUN_ROOT UINT32_MAX
 
-struct autorun_search {
+struct autorun_list {
 	struct autorun_folder folder[AUTORUN_FOLDERS_MAX];
 	uint32_t count;
 	uint32_t names_used;
+	char names[AUTORUN_NAMES_MAX];
+};
+
+struct autorun_search {
+	struct autorun_list list[2];
+	struct autorun_list *now, *before; /* of this search and of the one before */
 	uint32_t entries;
 	uint32_t includes; /* git configuration includes followed so far */
 	uint32_t parent;   /* directory that `parent_fd` refers to; AUTORUN_ROOT = none */
@@ -61,7 +80,6 @@ struct autorun_search {
 	struct timespec started;
 	char path[PATH_MAX]; /* of the current directory */
 	size_t path_len;
-	char names[AUTORUN_NAMES_MAX];
 };
 
 struct autorun {

@@ -8,6 +8,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
+#include "sandbox/file_stamp.h"
 #include "sandbox/git_config.h"
 
 #include <ctype.h>
@@ -247,28 +248,31 @@ static void check_git(struct autorun *a, int at, bool called_git)
 
 /* ---- directories ---- */
 
-static const char *name_of(const struct autorun_search *s, uint32_t i) { return s->names + s->folder[i].name; }
+static const char *name_of(const struct autorun_list *l, uint32_t i) { return l->names + l->folder[i].name; }
 
-static void add_folder(struct autorun *a, uint32_t parent, const char *name, uint32_t flags)
+/* NULL: there is no space. */
+static struct autorun_folder *add_folder(struct autorun *a, uint32_t parent, const char *name, uint32_t flags)
 {
-	struct autorun_search *s = &a->search;
+	struct autorun_list *l = a->search.now;
 	size_t n = strlen(name) + 1;
-	if (s->count == AUTORUN_FOLDERS_MAX || n > AUTORUN_NAMES_MAX - s->names_used) {
+	if (l->count == AUTORUN_FOLDERS_MAX || n > AUTORUN_NAMES_MAX - l->names_used) {
 		a->partial |= AUTORUN_PARTIAL_FOLDERS;
-		return;
+		return NULL;
 	}
-	s->folder[s->count++] = (struct autorun_folder){ .parent = parent, .name = s->names_used, .flags = flags };
-	memcpy(s->names + s->names_used, name, n);
-	s->names_used += (uint32_t)n;
+	struct autorun_folder *f = &l->folder[l->count++];
+	*f = (struct autorun_folder){ .parent = parent, .name = l->names_used, .flags = flags };
+	memcpy(l->names + l->names_used, name, n);
+	l->names_used += (uint32_t)n;
+	return f;
 }
 
 /* Keeps the parent open: the next directory is usually a sibling. */
 static int open_folder(struct autorun *a, uint32_t i)
 {
 	struct autorun_search *s = &a->search;
-	uint32_t parent = s->folder[i].parent;
+	uint32_t parent = s->now->folder[i].parent;
 	if (parent == AUTORUN_ROOT)
-		return open_below(a, AT_FDCWD, name_of(s, i), O_NOFOLLOW);
+		return open_below(a, AT_FDCWD, name_of(s->now, i), O_NOFOLLOW);
 	if (s->parent != parent) {
 		int fd = open_folder(a, parent);
 		fd_close(&s->parent_fd);
@@ -277,19 +281,19 @@ static int open_folder(struct autorun *a, uint32_t i)
 		if (fd < 0)
 			return -1;
 	}
-	return open_below(a, s->parent_fd, name_of(s, i), O_NOFOLLOW);
+	return open_below(a, s->parent_fd, name_of(s->now, i), O_NOFOLLOW);
 }
 
-static size_t path_of(const struct autorun_search *s, uint32_t i, char ret[PATH_MAX])
+static size_t path_of(const struct autorun_list *l, uint32_t i, char ret[PATH_MAX])
 {
 	uint32_t chain[PATH_MAX / 2];
 	size_t n = 0, len = 0;
-	for (; i != AUTORUN_ROOT && n < countof(chain); i = s->folder[i].parent)
+	for (; i != AUTORUN_ROOT && n < countof(chain); i = l->folder[i].parent)
 		chain[n++] = i;
 	if (i != AUTORUN_ROOT)
 		return 0;
 	while (n > 0) {
-		const char *name = name_of(s, chain[--n]);
+		const char *name = name_of(l, chain[--n]);
 		int m = snprintf(ret + len, PATH_MAX - len, "%s%s", len ? "/" : "", name);
 		if (m < 0 || (size_t)m >= PATH_MAX - len)
 			return 0;
@@ -409,15 +413,81 @@ static void visit_git(struct autorun *a, uint32_t i, int fd)
 	check_git(a, fd, true);
 	for (size_t k = 0; k < countof(below); k++) {
 		if (fstatat(fd, below[k], &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
-			add_folder(a, i, below[k], a->search.folder[i].flags & AUTORUN_FOLDER_LATE);
+			add_folder(a, i, below[k], a->search.now->folder[i].flags & AUTORUN_FOLDER_LATE);
 	}
 }
 
-static void visit_entries(struct autorun *a, uint32_t i, int fd, struct match *matches, size_t *nmatches)
+/* ---- folders that are as they were ---- */
+
+static struct autorun_stamp stamp_of(const struct stat *st)
+{
+	return (struct autorun_stamp){ .dev = st->st_dev, .ino = st->st_ino, .changed = st->st_ctim };
+}
+
+static bool same_stamp(const struct autorun_stamp *a, const struct autorun_stamp *b)
+{
+	return a->dev == b->dev && a->ino == b->ino && a->changed.tv_sec == b->changed.tv_sec &&
+	       a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/*
+ * Before the entries are read. The ctime must be in an earlier second than the clock: then a later change gives it
+ * another one, even where a file system stores seconds only.
+ */
+static void stamp_folder(struct autorun_folder *f, int fd)
+{
+	struct timespec now;
+	struct stat st;
+	f->stamped = clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 && fstat(fd, &st) == 0 &&
+		     st.st_ctim.tv_sec < now.tv_sec && file_stamp_covers_names(fd);
+	if (f->stamped)
+		f->stamp = stamp_of(&st);
+}
+
+/*
+ * A folder that was plain in the search before and has not changed has the same names, so only the folders in it are
+ * visited. Whether it is still the same one is decided by its path: those above it were checked before it.
+ */
+static bool take_from_before(struct autorun *a, uint32_t i)
 {
 	struct autorun_search *s = &a->search;
-	const struct autorun_folder f = s->folder[i];
-	uint32_t first = s->count;
+	struct autorun_folder *f = &s->now->folder[i];
+	const struct autorun_folder *b = f->before ? &s->before->folder[f->before - 1] : NULL;
+	struct stat st;
+	if (!b || !b->plain || b->flags != f->flags)
+		return false;
+	if (!f->stamped) {
+		if (fstatat(AT_FDCWD, s->path, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+			return false;
+		f->stamp = stamp_of(&st);
+	}
+	f->stamped = same_stamp(&f->stamp, &b->stamp);
+	if (!f->stamped)
+		return false;
+	f->first = s->now->count;
+	for (uint32_t k = b->first; k < b->first + b->count; k++) {
+		struct autorun_folder *below = add_folder(a, i, name_of(s->before, k), s->before->folder[k].flags);
+		if (!below)
+			return true;
+		below->before = k + 1;
+	}
+	f->plain = true;
+	f->count = b->count;
+	f->entries = b->entries;
+	s->entries += b->entries;
+	if (s->entries > AUTORUN_ENTRIES_MAX)
+		a->partial |= AUTORUN_PARTIAL_FOLDERS;
+	return true;
+}
+
+/* ---- visits ---- */
+
+/* Returns whether it is a git directory. */
+static bool visit_entries(struct autorun *a, uint32_t i, int fd, struct match *matches, size_t *nmatches)
+{
+	struct autorun_list *l = a->search.now;
+	const struct autorun_folder f = l->folder[i];
+	uint32_t first = l->count;
 	unsigned marks = 0;
 	struct entries e;
 	begin_entries(&e, fd);
@@ -428,40 +498,56 @@ static void visit_entries(struct autorun *a, uint32_t i, int fd, struct match *m
 			add_folder(a, i, d->d_name, flags_below(&f, d->d_name));
 	}
 	if (!is_git_directory(marks))
-		return;
+		return false;
 	check_git(a, fd, false);
-	for (uint32_t k = first; k < s->count; k++) {
-		if (strcasecmp(name_of(s, k), "objects") == 0)
-			s->folder[k].flags |= AUTORUN_FOLDER_OBJECTS;
+	for (uint32_t k = first; k < l->count; k++) {
+		if (strcasecmp(name_of(l, k), "objects") == 0)
+			l->folder[k].flags |= AUTORUN_FOLDER_OBJECTS;
 	}
+	return true;
+}
+
+static void visit_plain(struct autorun *a, uint32_t i, int fd)
+{
+	struct autorun_search *s = &a->search;
+	struct autorun_folder *f = &s->now->folder[i];
+	struct match matches[MATCHES_MAX];
+	size_t n = 0;
+	uint32_t first = s->now->count, entries = s->entries;
+	stamp_folder(f, fd);
+	bool git = visit_entries(a, i, fd, matches, &n);
+	f->plain = f->stamped && !git && !n && !a->partial;
+	f->first = first;
+	f->count = s->now->count - first;
+	f->entries = s->entries - entries;
+	for (size_t k = 0; k < n; k++)
+		check_row(a, fd, matches[k].row, matches[k].name);
 }
 
 static void visit_folder(struct autorun *a, uint32_t i)
 {
 	struct autorun_search *s = &a->search;
-	struct match matches[MATCHES_MAX];
-	size_t n = 0;
-	s->path_len = path_of(s, i, s->path);
+	const struct autorun_folder *f = &s->now->folder[i];
+	s->path_len = path_of(s->now, i, s->path);
 	if (!s->path_len) {
 		a->partial |= AUTORUN_PARTIAL_DEEP;
 		return;
 	}
-	if (s->folder[i].parent != AUTORUN_ROOT && is_private(a, s->path))
+	if ((f->parent != AUTORUN_ROOT && is_private(a, s->path)) || take_from_before(a, i))
 		return;
 	fd_auto int fd = open_folder(a, i);
 	if (fd < 0)
 		return;
-	if (s->folder[i].flags & AUTORUN_FOLDER_GIT)
+	if (f->flags & AUTORUN_FOLDER_GIT)
 		visit_git(a, i, fd);
 	else
-		visit_entries(a, i, fd, matches, &n);
-	for (size_t k = 0; k < n; k++)
-		check_row(a, fd, matches[k].row, matches[k].name);
+		visit_plain(a, i, fd);
 }
 
 /* A write root can be a file. */
 static void add_root(struct autorun *a, const char *path)
 {
+	const struct autorun_list *before = a->search.before;
 	const char *name = strrchr(path, '/') + 1;
 	struct match matches[MATCHES_MAX];
 	struct stat st;
@@ -469,8 +555,16 @@ static void add_root(struct autorun *a, const char *path)
 	if (lstat(path, &st) < 0)
 		return;
 	if (S_ISDIR(st.st_mode)) {
-		add_folder(a, AUTORUN_ROOT, path,
-			   flags_below(&(struct autorun_folder){ 0 }, name) & AUTORUN_FOLDER_GIT);
+		uint32_t i = a->search.now->count;
+		struct autorun_folder *f = add_folder(
+			a, AUTORUN_ROOT, path, flags_below(&(struct autorun_folder){ 0 }, name) & AUTORUN_FOLDER_GIT);
+		if (f && i < before->count && before->folder[i].parent == AUTORUN_ROOT &&
+		    strcmp(name_of(before, i), path) == 0)
+			f->before = i + 1;
+		if (f) {
+			f->stamped = true;
+			f->stamp = stamp_of(&st);
+		}
 		return;
 	}
 	match_rows(a, name, matches, &n);
@@ -497,7 +591,9 @@ static bool out_of_time(struct autorun *a, uint32_t visited)
 void autorun_search(struct autorun *a)
 {
 	struct autorun_search *s = &a->search;
-	s->count = s->names_used = s->entries = s->includes = 0;
+	s->before = s->now ? s->now : &s->list[1];
+	s->now = s->before == &s->list[0] ? &s->list[1] : &s->list[0];
+	s->now->count = s->now->names_used = s->entries = s->includes = 0;
 	s->parent = AUTORUN_ROOT;
 	s->parent_fd = -1;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &s->started);
@@ -506,8 +602,9 @@ void autorun_search(struct autorun *a)
 			add_root(a, plan_string(a->plan, plan_mount(a->plan, i)->path_off));
 	}
 	for (uint32_t late = 0; late <= AUTORUN_FOLDER_LATE; late++) {
-		for (uint32_t i = 0; i < s->count && s->entries <= AUTORUN_ENTRIES_MAX && !out_of_time(a, i); i++) {
-			if ((s->folder[i].flags & AUTORUN_FOLDER_LATE) == late)
+		for (uint32_t i = 0; i < s->now->count && s->entries <= AUTORUN_ENTRIES_MAX && !out_of_time(a, i);
+		     i++) {
+			if ((s->now->folder[i].flags & AUTORUN_FOLDER_LATE) == late)
 				visit_folder(a, i);
 		}
 	}

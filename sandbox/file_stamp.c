@@ -1,8 +1,10 @@
 #include "sandbox/file_stamp.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 static int read_stamp(int at, const char *path, int flags, struct file_stamp *ret)
 {
@@ -28,6 +30,15 @@ struct file_stamp file_stamp_of_path(const char *path)
 	struct file_stamp stamp = { 0 };
 	read_stamp(AT_FDCWD, path, 0, &stamp);
 	return stamp;
+}
+
+bool file_stamp_covers_names(int folder)
+{
+	struct statfs fs;
+	if (fstatfs(folder, &fs) < 0)
+		return false;
+	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC ||
+	       fs.f_type == TMPFS_MAGIC;
 }
 
 bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b) { return memcmp(a, b, sizeof *a) == 0; }

@@ -20,6 +20,11 @@ struct file_stamp {
 int file_stamp_get(int fd, struct file_stamp *ret);
 /* All zeroes if there is no such file. */
 struct file_stamp file_stamp_of_path(const char *path);
+/*
+ * Whether the file system changes a folder's ctime with every name in it, and no other machine changes it: while ctime
+ * is the same, so are the names.
+ */
+bool file_stamp_covers_names(int folder);
 bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);
 
 #endif

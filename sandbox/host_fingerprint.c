@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "sandbox/become_peer.h"
+#include "sandbox/file_stamp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -235,16 +236,6 @@ static bool is_current(const struct fingerprint_folder *one, const struct plan_h
 	       now.changed_s == one->changed_s && now.changed_ns == one->changed_ns;
 }
 
-/* File systems that change a folder's ctime with every name in it, and that no other machine changes. */
-static bool is_local(int fd)
-{
-	struct statfs fs;
-	if (fstatfs(fd, &fs) < 0)
-		return false;
-	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC ||
-	       fs.f_type == TMPFS_MAGIC;
-}
-
 /* The entry by its name in the folder itself: a link that leads nowhere is a name that exists. */
 static bool is_in_folder(int folder, const struct fingerprint_folder *one, const struct fingerprint_entry *m,
 			 const struct plan_head *plan)
@@ -277,8 +268,8 @@ static void remember_folder(const struct pass *p, uint8_t number)
 	struct timespec now;
 	one->known = false;
 	fd_auto int fd = open_folder(one, p->plan);
-	if (fd < 0 || !is_local(fd) || clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0 || !read_folder(fd, one) ||
-	    one->changed_s >= now.tv_sec)
+	if (fd < 0 || !file_stamp_covers_names(fd) || clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0 ||
+	    !read_folder(fd, one) || one->changed_s >= now.tv_sec)
 		return;
 	for (uint32_t i = 0; i < p->s->count; i++) {
 		if (p->f->of[i] != number || is_in_folder(fd, one, &p->s->mark[i], p->plan))
