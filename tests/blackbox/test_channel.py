@@ -221,6 +221,20 @@ def test_local_task_ends_only_after_the_peers_task(home):
         assert rpc.fails("update_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-2", "remoteStatus": "x" * 65}).data["field"] == "remoteStatus"
 
 
+def test_a_peers_task_is_linked_once_by_simultaneous_requests(home):
+    with home.rpc() as rpc:
+        made = connect(rpc, heartbeatMs=600000)
+        link = ("link_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-1"})
+        first, *others = rpc.send_together(link, link, link)
+        task = rpc.reply(first)["taskId"]
+        for other in others:
+            try:
+                raise AssertionError(rpc.reply(other))
+            except harness.RpcError as e:
+                assert e.code == -32009 and task in str(e), e
+        assert [t["taskId"] for t in rpc.call("list_tasks", sessionId=made["sessionId"])["tasks"]] == [task]
+
+
 def test_a_turn_names_the_channel_that_submitted_it(home):
     with home.rpc() as rpc, home.rpc() as peer:
         made = connect(rpc, heartbeatMs=600000)

@@ -108,70 +108,29 @@ static void updated_fact(const struct task_doc *t, struct transaction *tx, const
 
 /* ---- link_peer_task ---- */
 
-/* A link request that waits until its local task is created. */
-struct linking {
-	struct transaction *transaction;
-	json_t *params;
-	char channel_id[ID_SIZE];
-};
-
-static void linking_free(struct linking *l)
-{
-	json_decref(l->params);
-	free(l);
-}
-
 /* The local task of a peer's task starts when it is linked: the peer already works on it. */
 static void begin_peer(struct engine *engine, const char *task_id)
 {
 	task_begin_now(engine, task_id, "a peer works on it");
 }
 
-/* Adds the link and its facts to the pending transaction, and frees `l`. */
-static void link_facts(struct engine *engine, struct linking *l, const char *task_id, bool made)
+static void link_facts(struct transaction *tx, const struct task_doc *t, const char *channel_id, const json_t *params)
 {
-	const char *remote = param_str(l->params, "remoteTaskId"), *status = param_str(l->params, "remoteStatus");
+	const char *remote = param_str(params, "remoteTaskId"), *status = param_str(params, "remoteStatus");
 	const struct remote_word *word = word_of(status ? status : "submitted");
-	struct transaction *tx = l->transaction;
-	task_auto struct task t = TASK_INIT;
-	json_auto_t *peer = mapping_of(l->channel_id, (struct jval){ 0 }, l->params, word->state);
-	struct err e = ERR_INIT;
+	const struct scope s = peer_scope(t, channel_id, &tx->caller);
+	json_auto_t *peer = mapping_of(channel_id, (struct jval){ 0 }, params, word->state);
 
-	if (task_get(engine, task_id, &tx->caller, &t, &e) < 0 || (!made && task_may(&t, TASK_VERB_ADD, &e) < 0)) {
-		transaction_reject(tx, &e);
-		linking_free(l);
-		return;
-	}
-	const struct scope s = peer_scope(&t.d, l->channel_id, &tx->caller);
-	EMIT(channel_peer_task_linked, tx, s, .nativeProtocol = param_str(l->params, "nativeProtocol"),
-	     .remoteTaskId = remote, .remoteContextId = param_str(l->params, "remoteContextId"),
-	     .agentCardRef = param_str(l->params, "agentCardRef"),
-	     .deliveryMechanism = param_str(l->params, "deliveryMechanism"),
-	     .remoteStatus = status ? status : "submitted", .remoteState = word->state);
+	EMIT(channel_peer_task_linked, tx, s, .nativeProtocol = param_str(params, "nativeProtocol"),
+	     .remoteTaskId = remote, .remoteContextId = param_str(params, "remoteContextId"),
+	     .agentCardRef = param_str(params, "agentCardRef"),
+	     .deliveryMechanism = param_str(params, "deliveryMechanism"), .remoteStatus = status ? status : "submitted",
+	     .remoteState = word->state);
 	EMIT(task_delegated, tx, s, .delegateKind = "peer", .delegateId = remote);
-	updated_fact(&t.d, tx, &tx->caller, status ? status : "submitted", peer);
-	if (made)
-		transaction_after_commit(tx, begin_peer, task_id);
-	jw_kstr(&tx->w, "taskId", task_id);
-	jw_kstr(&tx->w, "channelId", l->channel_id);
+	updated_fact(t, tx, &tx->caller, status ? status : "submitted", peer);
+	jw_kstr(&tx->w, "taskId", t->taskId);
+	jw_kstr(&tx->w, "channelId", channel_id);
 	jw_kstr(&tx->w, "remoteTaskId", remote);
-	transaction_commit(tx);
-	linking_free(l);
-}
-
-/* The local task is durable. Only now can the link refer to it. */
-static void on_task_made(void *ctx, const struct err *e, const char *json, size_t len)
-{
-	struct linking *l = ctx;
-	char task_id[ID_SIZE];
-
-	if (e) {
-		transaction_reject(l->transaction, e);
-		linking_free(l);
-		return;
-	}
-	jval_str(jval_get(jval_of(json, len), "taskId"), task_id, sizeof task_id);
-	link_facts(l->transaction->engine, l, task_id, true);
 }
 
 /* A peer's task is linked once. Its id is unique within the channel only. */
@@ -186,10 +145,11 @@ static int check_link(struct engine *engine, const json_t *params, const struct 
 	    param_text(params, "deliveryMechanism", 64, e) < 0 || param_text(params, "nativeProtocol", 64, e) < 0 ||
 	    param_text(params, "objective", 4096, e) < 0 || param_text(params, "remoteStatus", STATUS_MAX, e) < 0)
 		return -1;
-	if (peer_read(engine, channel->channelId, remote, &text, &known, e) == 0)
+	int r = peer_read(engine, channel->channelId, remote, &text, &known, e);
+	if (r == 0)
 		return err_at(e, ERR_CONFLICT, "remoteTaskId",
 			      "the channel's task '%.64s' is linked to '%.64s' already", remote, known.taskId);
-	return 0;
+	return r < 0 ? -1 : 0;
 }
 
 static int channel_of(struct engine *engine, const char *id, const struct caller *c, struct buf *text,
@@ -203,38 +163,39 @@ static int channel_of(struct engine *engine, const char *id, const struct caller
 	return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "channelId", "channel '%.64s' is not known", id);
 }
 
-/* Without a task of the client's own, one is created first; the reply waits for both. */
+/* For a client that has no task of its own. */
+static int create_local(struct transaction *tx, const struct channel_doc *channel, const json_t *params,
+			struct task_doc *ret, struct err *e)
+{
+	const char *objective = param_str(params, "objective");
+	json_auto_t *task = json_object();
+
+	json_object_set_new(task, "objective", json_string(objective ? objective : "What a peer was asked to do."));
+	json_object_set_new(task, "taskKind", json_string("peer"));
+	json_object_set_new(task, "sessionId", json_string(channel->sessionId));
+	if (task_create_facts(tx, task, ret, e) < 0)
+		return -1;
+	transaction_after_commit(tx, begin_peer, ret->taskId);
+	return 0;
+}
+
 void engine_link_peer_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			   void *ctx)
 {
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	const char *given = param_str(params, "taskId");
 	buf_auto struct buf text = BUF_INIT;
+	task_auto struct task t = TASK_INIT;
 	struct channel_doc channel;
 	struct err e = ERR_INIT;
 
 	if (channel_of(engine, param_str(params, "channelId"), c, &text, &channel, &e) < 0 ||
-	    check_link(engine, params, &channel, &e) < 0)
+	    check_link(engine, params, &channel, &e) < 0 ||
+	    (given ? task_get(engine, given, c, &t, &e) < 0 || task_may(&t, TASK_VERB_ADD, &e) < 0
+		   : create_local(tx, &channel, params, &t.d, &e) < 0))
 		return transaction_reject(tx, &e);
-	struct linking *l = mem_zalloc(1, sizeof *l);
-	l->transaction = tx;
-	l->params = json_deep_copy(params);
-	id_copy(l->channel_id, channel.channelId);
-	/* The request may be freed before the task is created; keep only the strings that the pending reply owns. */
-	tx->caller.request_id = tx->reply.request_id;
-	tx->caller.trace_id = tx->caller.channel_id = tx->caller.idem_key = tx->caller.idem_method = NULL;
-	if (param_str(params, "taskId")) {
-		link_facts(engine, l, param_str(params, "taskId"), false);
-		return;
-	}
-	json_auto_t *task = json_object();
-	const char *objective = param_str(params, "objective");
-	json_object_set_new(task, "objective", json_string(objective ? objective : "What a peer was asked to do."));
-	json_object_set_new(task, "taskKind", json_string("peer"));
-	json_object_set_new(task, "sessionId", json_string(channel.sessionId));
-	/* The key of the request belongs to link_peer_task; create_task must not use it. */
-	struct caller plain = tx->caller;
-	plain.idem_key = NULL;
-	engine_create_task(engine, task, &plain, on_task_made, l);
+	link_facts(tx, &t.d, channel.channelId, params);
+	transaction_commit(tx);
 }
 
 /* ---- update_peer_task ---- */

@@ -238,7 +238,45 @@ static int created_facts(struct creation *k, struct transaction *tx, struct err 
 	return 0;
 }
 
-/* With the task's first facts: its session if it needs a new one, its blockers, and the edge to its parent. */
+static bool is_draft(const json_t *params) { return json_is_true(json_object_get(params, "draft")); }
+
+/* Also its session if it needs a new one, its blockers, and the edge to its parent. */
+static int create(struct creation *k, struct transaction *tx, struct err *e)
+{
+	const struct caller *c = k->caller;
+
+	if (check_creation(k, e) < 0)
+		return -1;
+	if (k->makes_session)
+		session_make(k->engine, tx, c, "session", NULL, k->d.sessionId);
+	if (created_facts(k, tx, e) < 0)
+		return -1;
+	if (!is_draft(k->params))
+		accepted_fact(&k->d, json_object_get(k->params, "owner"), tx, c);
+	task_lease_begin(k->engine, k->d.taskId, k->params);
+	if (k->has_parent) {
+		const struct task self = { .d = k->d };
+
+		task_link_facts(&self, &k->parent, tx, c, "parent", k->d.parentTaskId, "active", NULL);
+		EMIT(task_delegated, tx, task_scope(&k->parent.d, c), .delegateKind = "task",
+		     .delegateId = k->d.taskId);
+	}
+	return 0;
+}
+
+int task_create_facts(struct transaction *tx, const json_t *params, struct task_doc *ret, struct err *e)
+{
+	struct creation __attribute__((cleanup(creation_done)))
+	k = { .engine = tx->engine, .params = params, .caller = &tx->caller };
+
+	param_hash(params, k.hash);
+	id_make(ID_KIND_TASK, k.d.taskId);
+	if (create(&k, tx, e) < 0)
+		return -1;
+	*ret = k.d;
+	return 0;
+}
+
 void engine_create_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
@@ -246,7 +284,6 @@ void engine_create_task(struct engine *engine, const json_t *params, const struc
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	task_auto struct task known = TASK_INIT;
 	const char *given = param_str(params, "taskId");
-	const char *status = json_is_true(json_object_get(params, "draft")) ? "draft" : "accepted";
 	struct err e = ERR_INIT;
 	int r = given ? task_read(engine, given, &known, &e) : 1;
 
@@ -257,25 +294,10 @@ void engine_create_task(struct engine *engine, const json_t *params, const struc
 	/* The id is taken: a repeated request gets the same reply. */
 	if (r == 0 && (strcmp(known.d.bodyHash, k.hash) != 0 || known.d.uid != c->uid))
 		err_at(&e, ERR_CONFLICT, "taskId", "taskId '%s' exists already", known.d.uid == c->uid ? given : "…");
-	if (r < 0 || e.code || (r > 0 && check_creation(&k, &e) < 0))
+	if (r < 0 || e.code || (r > 0 && create(&k, tx, &e) < 0))
 		return transaction_reject(tx, &e);
-	if (r > 0) {
-		if (k.makes_session)
-			session_make(engine, tx, c, "session", NULL, k.d.sessionId);
-		if (created_facts(&k, tx, &e) < 0)
-			return transaction_reject(tx, &e);
-		if (strcmp(status, "accepted") == 0)
-			accepted_fact(&k.d, json_object_get(params, "owner"), tx, c);
-		task_lease_begin(engine, k.d.taskId, params);
-	}
-	if (k.has_parent) {
-		struct task self = { .d = k.d };
-
-		task_link_facts(&self, &k.parent, tx, c, "parent", k.d.parentTaskId, "active", NULL);
-		EMIT(task_delegated, tx, task_scope(&k.parent.d, c), .delegateKind = "task", .delegateId = k.d.taskId);
-	}
 	jw_kstr(&tx->w, "taskId", k.d.taskId);
-	jw_kstr(&tx->w, "status", r == 0 ? known.d.status : status);
+	jw_kstr(&tx->w, "status", r == 0 ? known.d.status : is_draft(params) ? "draft" : "accepted");
 	jw_kstr(&tx->w, "sessionId", r == 0 ? known.d.sessionId : k.d.sessionId);
 	transaction_commit(tx);
 }

@@ -245,6 +245,9 @@ void task_completed_fact(struct engine *engine, const struct task *t, struct tra
 bool task_actions_open(struct engine *engine, const char *task_id);
 void task_actions_end(struct engine *engine, const char *task_id, const char *reason);
 
+/* task.c: the facts of a new task with these parameters of create_task, without a taskId. */
+int task_create_facts(struct transaction *tx, const json_t *params, struct task_doc *ret, struct err *e);
+
 /* task_graph.c */
 void task_edge_fact(const struct task_doc *d, struct transaction *tx, const struct caller *c, const char *kind,
 		    const char *target, const char *status, const char *reason);
