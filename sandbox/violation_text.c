@@ -1,6 +1,8 @@
 #include "sandbox/violation_text.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "sandbox/root_paths.h"
 #include "sandbox/violation.h"
 
 #include <string.h>
@@ -120,6 +122,33 @@ static void note_host(struct violation_needs *n, struct jval v)
 	n->port = (int)jval_int(jval_get(v, "port"), 0);
 }
 
+/* Files and folders that programs keep keys and tokens in, under the names that they have in a home. */
+static bool holds_credentials(const char *path)
+{
+	static const char *const names[] = { "/.ssh",
+					     "/.gnupg",
+					     "/.aws",
+					     "/.azure",
+					     "/.kube",
+					     "/.docker",
+					     "/.netrc",
+					     "/.pgpass",
+					     "/.config/gcloud",
+					     "/.config/gh",
+					     "/.npmrc",
+					     "/.pypirc",
+					     "/.git-credentials",
+					     "/.password-store" };
+
+	for (size_t i = 0; i < countof(names); i++) {
+		const char *at = strstr(path, names[i]);
+		const char end = at ? at[strlen(names[i])] : 'x';
+		if (!end || end == '/')
+			return true;
+	}
+	return false;
+}
+
 /* Only absolute paths: a name in an unknown directory does not tell what to allow. */
 static void note_folder(struct violation_needs *n, struct jval v)
 {
@@ -134,22 +163,44 @@ static void note_folder(struct violation_needs *n, struct jval v)
 	memcpy(n->folder, path, strlen(path) + 1);
 }
 
+/*
+ * Writing the system's folders is equivalent to being root, and keys and tokens work outside of the sandbox: no option
+ * is suggested for either.
+ */
+static bool is_outside(struct jval v, bool write)
+{
+	const bool directory = jval_is_str(jval_get(v, "pathIs"), "directory");
+	char path[sizeof((struct violation_needs *)0)->folder];
+
+	if (jval_str(jval_get(v, "path"), path, sizeof path) >= sizeof path || path[0] != '/')
+		return false;
+	const bool in_root = !directory && !strchr(path + 1, '/');
+	return holds_credentials(path) || (write && (in_root || root_path_is_system(path)));
+}
+
 void violation_needs_add(struct violation_needs *n, struct jval v)
 {
 	struct jval operation = jval_get(v, "operation");
 	bool file = jval_is_str(jval_get(v, "kind"), "filesystem");
 	bool read = jval_is_str(operation, "read") || jval_is_str(operation, "execute");
 
-	/* The sandbox did not cause it, or the path is always protected: no permission would help. */
-	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") ||
-	    jval_is_str(jval_get(v, "reason"), "protected"))
+	/* The sandbox did not cause it: no permission would help. */
+	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user"))
 		return;
+	if (jval_is_str(jval_get(v, "reason"), "protected")) {
+		n->protected = true;
+		return;
+	}
 	if (violation_text_is_elsewhere(v)) {
 		n->session = true;
 		return;
 	}
 	if (jval_is_str(jval_get(v, "reason"), VIOLATION_KEPT_MISSING)) {
 		n->closed = true;
+		return;
+	}
+	if (file && is_outside(v, !read)) {
+		n->outside = true;
 		return;
 	}
 	note_host(n, v);
@@ -164,6 +215,16 @@ void violation_needs_add(struct violation_needs *n, struct jval v)
 	n->write = true;
 	if (!n->folder[0] && !jval_is_str(jval_get(v, "reason"), "leads out of the write roots"))
 		note_folder(n, v);
+}
+
+const char *violation_needs_person(const struct violation_needs *n)
+{
+	if (n->protected)
+		return "protected files run or configure programs outside of the sandbox, so they stay as they are; "
+		       "a person can change them outside of it";
+	if (n->outside)
+		return "system folders and credentials stay closed to sandboxes; a person can do this outside of them";
+	return NULL;
 }
 
 void violation_needs_host(const struct violation_needs *n, struct buf *out)

@@ -16,6 +16,8 @@ struct violation_needs {
 	bool proxy;       /* a connection that bypasses the proxy */
 	bool session;     /* what an earlier command has left in a sandbox of its own */
 	bool closed;      /* another sandbox has to be closed first */
+	bool protected;   /* a file that no option opens */
+	bool outside;     /* a system folder to write, or credentials: an option would be dangerous */
 	char folder[256]; /* of the first path to write; "" = unknown */
 	char file[256];   /* the first hidden path; "" = unknown */
 	char host[256];   /* the first host that is not allowed, a name or an address; "" = none */
@@ -37,6 +39,8 @@ bool violation_text_is_lookup(struct jval violation);
 bool violation_text_is_elsewhere(struct jval violation);
 /* Adds the permission for this violation, if there is one. */
 void violation_needs_add(struct violation_needs *n, struct jval violation);
+/* What to do about those for which no option is suggested: a sentence without a full stop; NULL = there are none. */
+const char *violation_needs_person(const struct violation_needs *n);
 /* "example.org:443", "[::1]:80"; "" if no host is needed or known. */
 void violation_needs_host(const struct violation_needs *n, struct buf *out);
 

@@ -73,6 +73,7 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 static void print_options(const struct violation_needs *n, bool in_sandbox)
 {
 	buf_auto struct buf options = BUF_INIT, host = BUF_INIT;
+	const char *person = violation_needs_person(n);
 
 	if (n->write)
 		buf_printf(&options, "--rw %s to let it write there", n->folder[0] == '/' ? n->folder : "PATH");
@@ -94,6 +95,8 @@ static void print_options(const struct violation_needs *n, bool in_sandbox)
 	if (n->closed)
 		cli_hint("close that sandbox (bailiff sandbox list), or create the path outside of sandboxes after "
 			 "removing what stands there: it is empty");
+	if (person)
+		cli_hint("%s", person);
 	if (options.len)
 		cli_hint("%s%s (where the policy permits it)",
 			 in_sandbox ? "its sandbox stays as it is; another one (bailiff sandbox create) with " : "",

@@ -78,7 +78,8 @@ def test_protected_path_is_hinted_without_an_option():
     with Home(options=UNAVAILABLE) as home:
         os.makedirs(os.path.join(home.work, ".git", "hooks"))
         lines = messages(home, "sh", "-c", "echo x >.git/hooks/pre-commit", status=2)
-        assert len(lines) == 1 and lines[0].startswith("bailiff: probably denied: ") and "/.git/hooks/pre-commit (protected)" in lines[0], lines
+        assert len(lines) == 2 and lines[0].startswith("bailiff: probably denied: ") and "/.git/hooks/pre-commit (protected)" in lines[0], lines
+        assert "a person can" in lines[1] and "--" not in lines[1], lines
 
 
 def test_denied_addresses_are_hints_and_denied_names_exact():

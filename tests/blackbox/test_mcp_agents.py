@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 import harness
 from harness import Home, until
@@ -220,6 +221,29 @@ def test_commands_of_a_client_share_a_sandbox(home):
         # another client has its own
         with Raw(home) as other:
             other.exec("cat /tmp/made", error=True)
+
+
+def test_advice_about_denials_is_never_dangerous(home):
+    """No advice opens the system's folders, credentials or protected files; it leaves them to a person, and says so."""
+    subprocess.run(["git", "init", "-q", home.work], check=True)
+    with Raw(home) as mcp:
+        for command in ("echo x >/etc/hosts", "echo x >/made", "rm /usr/bin/env", "echo x >/var/lib/dpkg/lock", "touch .git/hooks/pre-commit"):
+            told, text = mcp.exec(command, error=True)
+            assert told["denials"] and "a person can" in told["toAllow"] and told["toAllow"] in text, text
+            assert "Roots" not in text and "policy.json" not in text, text
+            err = home.cli("run", "--", "sh", "-c", command, cwd=home.work, status=None).err.decode()
+            assert "denied: " in err and "a person can" in err and "--r" not in err, err
+        told, text = mcp.exec("echo x >/etc/hosts; echo x >/srv/made; exit 1", error=True)
+        assert "a person can" in text and '"writeRoots":["/srv"]' in text, "one that is harmless is suggested nevertheless"
+
+
+def test_failures_that_no_audit_reports_are_explained(home):
+    with Raw(home) as mcp:
+        for command, words in (("curl -sS http://localhost:3000", "localhost:PORT"), ("kill -9 4190000", "its own processes"),
+                               ("echo 'sudo: The \"no new privileges\" flag is set' >&2; exit 1", "privileges"),
+                               ("echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock.' >&2; exit 1", "Docker")):
+            told, text = mcp.exec(command, error=True)
+            assert "perhaps the sandbox" in told["hint"] and words in told["hint"] and told["hint"] in text, text
 
 
 if __name__ == "__main__":

@@ -320,16 +320,16 @@ def test_denial_by_the_sandbox_is_explained():
         if state["state"] != "enforced":
             raise Skip(state["why"])
         with Raw(home) as mcp:
-            told, text = mcp.exec("echo x >/etc/hosts; exit 1", error=True)
-            assert any("/etc" in d["what"] and "outside the write roots" in d["what"] for d in told["denials"]), told
-            assert "denied: " in text and '{"workspace":{"writeRoots":["/etc"],"extends":"workspace"}}' in told["toAllow"] and told["toAllow"] in text, text
+            told, text = mcp.exec("echo x >/srv/made; exit 1", error=True)
+            assert any("/srv" in d["what"] and "outside the write roots" in d["what"] for d in told["denials"]), told
+            assert "denied: " in text and '{"workspace":{"writeRoots":["/srv"],"extends":"workspace"}}' in told["toAllow"] and told["toAllow"] in text, text
 
 
 def test_denial_is_hinted_without_audit(home):
     with Raw(home) as mcp:
-        told, text = mcp.exec("echo x >/etc/hosts", error=True)
-        assert [(d["what"], d["confidence"]) for d in told["denials"]] == [("create /etc/hosts (outside the write roots)", "hint")], told
-        assert "probably denied" in text and "/etc" in told["toAllow"], text
+        told, text = mcp.exec("echo x >/srv/made", error=True)
+        assert [(d["what"], d["confidence"]) for d in told["denials"]] == [("create /srv/made (outside the write roots)", "hint")], told
+        assert "probably denied" in text and "/srv" in told["toAllow"], text
         told, text = mcp.exec("echo Read-only file system; false", error=True)
         assert "denials" not in told and "perhaps the sandbox" in told["hint"] and told["hint"] in text, told
         assert "hint" not in mcp.exec("echo Read-only file system")[0], "a successful command gets no hint"

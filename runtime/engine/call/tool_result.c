@@ -193,6 +193,7 @@ static void write_needs(const struct violation_needs *n, struct buf *out)
 {
 	buf_auto struct buf host = BUF_INIT, json = BUF_INIT;
 	struct jw w = jw_on(&json);
+	const char *person = violation_needs_person(n);
 
 	violation_needs_host(n, &host);
 	jw_obj(&w);
@@ -218,6 +219,8 @@ static void write_needs(const struct violation_needs *n, struct buf *out)
 			   "If this is needed, call shell with \"sandbox\":%s and a justification; policy or the user "
 			   "decides.\n",
 			   buf_cstr(&json));
+	if (person)
+		buf_printf(out, "Note: %s.\n", person);
 	if (n->session)
 		buf_str(out, "Commands that share /tmp or localhost must run in one command line.\n");
 }

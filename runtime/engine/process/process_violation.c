@@ -171,7 +171,7 @@ const char *process_violation_reason(const struct process *p, const struct viola
 	if (!confined)
 		return "not permitted to its user";
 	if (strcmp(v->kind, "filesystem") != 0)
-		return NULL;
+		return strcmp(v->kind, "syscall") == 0 ? "not for sandboxes" : NULL;
 	return is_plain(v->path) ? file_reason(made, v) : v->error == EROFS ? "read-only there" : NULL;
 }
 

@@ -192,7 +192,10 @@ static void write_needs(const struct violation_needs *n, const char *profile, st
 {
 	buf_auto struct buf host = BUF_INIT;
 	json_auto_t *wider = json_object();
+	const char *person = violation_needs_person(n);
 
+	if (person)
+		buf_printf(out, "%s. ", person);
 	if (n->session)
 		buf_str(out, "start everything that uses the same /tmp or localhost in one command, or in one session "
 			     "sandbox (bailiff sandbox create, then bailiff run --in SANDBOX). ");
@@ -274,6 +277,11 @@ static void write_denials(const json_t *denials, size_t all, const char *allow, 
  * Seeing the kernel's denials requires root and audit. Without them, guess from the messages that programs print; the
  * result is marked as a guess.
  */
+#define NO_PRIVILEGES "perhaps the sandbox: no program gets privileges in it, with sudo or otherwise."
+#define OWN_LOOPBACK                                                                                                 \
+	"perhaps the sandbox: it has a localhost of its own. Start the server in it, with background; for a server " \
+	"of "                                                                                                        \
+	"the host, a person has to allow localhost:PORT in the profile."
 #define NO_NETWORK "perhaps the sandbox: there is no network. For some, a person has to widen the profile."
 static const struct {
 	const char *says, *hint;
@@ -284,6 +292,13 @@ static const struct {
 	{ "Could not resolve host", NO_NETWORK },
 	{ "could not write config file .git/config", "perhaps the sandbox: .git/config and .git/hooks are protected." },
 	{ "Temporary failure in name resolution", NO_NETWORK },
+	{ "no new privileges", NO_PRIVILEGES },
+	{ "must be superuser", NO_PRIVILEGES },
+	{ "are you root", NO_PRIVILEGES },
+	{ "Docker daemon", "perhaps the sandbox: the socket of Docker is not in it, because it makes its users root." },
+	{ "Connection refused", OWN_LOOPBACK },
+	{ "Failed to connect to localhost", OWN_LOOPBACK },
+	{ "No such process", "perhaps the sandbox: only its own processes exist in it." },
 };
 
 /* Paths in messages, and why they do not exist in the sandbox. */

@@ -18,22 +18,22 @@ static bool take(const char *payload)
 START_TEST(violations_become_lines)
 {
 	d = (struct violation_summary){ 0 };
-	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/"
+	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/srv/"
 		       "hosts\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}"));
 	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/"
-		       "etc\",\"pathIs\":\"directory\",\"errnoName\":\"EROFS\"}"));
+		       "srv\",\"pathIs\":\"directory\",\"errnoName\":\"EROFS\"}"));
 	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,"
 		       "\"errnoName\":\"ENETUNREACH\"}"));
 	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"203.0.113.7\",\"port\":80,"
 		       "\"reason\":\"no network\"}"));
 	ck_assert(take("{\"kind\":\"syscall\",\"operation\":\"call\",\"syscall\":\"unshare\",\"source\":\"seccomp\"}"));
 	ck_assert_uint_eq(d.count, 5);
-	ck_assert_str_eq(d.lines[0], "denied: write /etc/hosts (outside the write roots)");
-	ck_assert_str_eq(d.lines[1], "denied: create in /etc (outside the write roots)");
+	ck_assert_str_eq(d.lines[0], "denied: write /srv/hosts (outside the write roots)");
+	ck_assert_str_eq(d.lines[1], "denied: create in /srv (outside the write roots)");
 	ck_assert_str_eq(d.lines[2], "denied: connect [2001:db8::1]:443 (no network)");
 	ck_assert_str_eq(d.lines[3], "denied: connect 203.0.113.7:80 (no network)");
 	ck_assert_str_eq(d.lines[4], "denied: system call unshare (a system call that sandboxes may not use)");
-	ck_assert_str_eq(d.needs.folder, "/etc");
+	ck_assert_str_eq(d.needs.folder, "/srv");
 	ck_assert(d.needs.write && d.needs.network && !d.needs.read);
 	violation_summary_done(&d);
 }
@@ -107,8 +107,45 @@ START_TEST(no_option_is_suggested_where_none_would_help)
 	ck_assert(!d.needs.read && !d.needs.write && !d.needs.network);
 	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/"
 	     "x\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}");
-	ck_assert_str_eq(d.needs.folder, "/");
+	ck_assert(!d.needs.write && !d.needs.folder[0] && d.needs.outside && d.needs.protected);
 	violation_summary_done(&d);
+}
+END_TEST
+
+/* Writing the system's folders is equivalent to being root, and keys work outside of the sandbox. */
+START_TEST(no_option_is_suggested_that_would_be_dangerous)
+{
+	static const char *const dangerous[][3] = {
+		{ "write", "/etc/hosts", "entry" },
+		{ "create", "/etc", "directory" },
+		{ "create", "/", "directory" },
+		{ "delete", "/usr/bin", "directory" },
+		{ "write", "/var/lib/dpkg/lock", "entry" },
+		{ "write", "/proc/sys/kernel/hostname", "entry" },
+		{ "read", "/home/u/.ssh/id_rsa", "entry" },
+		{ "read", "/home/u/.netrc", "entry" },
+		{ "write", "/home/u/.aws/config", "entry" },
+	};
+	static const char *const harmless[][3] = {
+		{ "write", "/srv/x", "entry" },
+		{ "create", "/srv", "directory" },
+		{ "create", "/var/tmp/x", "directory" },
+		{ "read", "/home/u/.sshd/x", "entry" },
+	};
+
+	for (size_t i = 0; i < countof(dangerous) + countof(harmless); i++) {
+		const char *const *row = i < countof(dangerous) ? dangerous[i] : harmless[i - countof(dangerous)];
+		mem_auto char *payload = mem_printf(
+			"{\"kind\":\"filesystem\",\"operation\":\"%s\",\"path\":\"%s\",\"pathIs\":\"%s\","
+			"\"reason\":\"%s\"}",
+			row[0], row[1], row[2], row[0][0] == 'r' ? "hidden" : "outside the write roots");
+		const bool outside = i < countof(dangerous);
+		d = (struct violation_summary){ 0 };
+		take(payload);
+		ck_assert_msg(d.needs.outside == outside && (d.needs.write || d.needs.read) == !outside, "%s", row[1]);
+		ck_assert_int_eq(violation_needs_person(&d.needs) != NULL, outside);
+		violation_summary_done(&d);
+	}
 }
 END_TEST
 
@@ -144,5 +181,5 @@ int main(void)
 	return SUITE("violation_summary", a_host_is_suggested_instead_of_the_network, violations_become_lines,
 		     violations_without_a_path_are_described, a_hint_is_marked_as_a_guess,
 		     repeated_violations_are_listed_once_and_the_list_is_bounded,
-		     no_option_is_suggested_where_none_would_help);
+		     no_option_is_suggested_where_none_would_help, no_option_is_suggested_that_would_be_dangerous);
 }

@@ -80,20 +80,20 @@ START_TEST(a_report_lists_denials_once_with_a_suggestion)
 	buf_auto struct buf b = BUF_INIT;
 
 	report_of("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"violations\":["
-		  "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/hosts\",\"reason\":\"outside the "
+		  "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/srv/hosts\",\"reason\":\"outside the "
 		  "write "
 		  "roots\"},"
-		  "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/hosts\",\"reason\":\"outside the "
+		  "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/srv/hosts\",\"reason\":\"outside the "
 		  "write "
 		  "roots\"},"
 		  "{\"kind\":\"network\",\"operation\":\"connect\",\"host\":\"a.example\",\"port\":443,\"source\":"
 		  "\"proxy\","
 		  "\"reason\":\"not in the allowed hosts\"}]}",
 		  false, &b);
-	ck_assert_ptr_nonnull(strstr(b.data, "denied: write /etc/hosts (outside the write roots)\ndenied: connect "
+	ck_assert_ptr_nonnull(strstr(b.data, "denied: write /srv/hosts (outside the write roots)\ndenied: connect "
 					     "a.example:443 (not in the allowed hosts)\nto allow it: "));
 	ck_assert_ptr_nonnull(strstr(b.data,
-				     "in policy.json: {\"profiles\":{\"workspace\":{\"writeRoots\":[\"/etc\"],"
+				     "in policy.json: {\"profiles\":{\"workspace\":{\"writeRoots\":[\"/srv\"],"
 				     "\"network\":{\"allow\":[\"a.example:443\"]},\"extends\":\"workspace\"}}}"));
 	report_of("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"sandboxProfile\":\"ci\","
 		  "\"violations\":["
