@@ -35,6 +35,13 @@ static const struct values {
 #undef OPTION_VALUES
 };
 
+bool args_is_assignment(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+
+	return n && s[n] == '=' && !isdigit((unsigned char)*s);
+}
+
 const char *args_basename(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -64,6 +64,8 @@ bool args_word_in(const char *list, const char *word, size_t n);
 uint64_t args_first_characters(const char *pattern);
 const struct command_option *args_option(const struct command_args *a, char letter, const char *name);
 const char *args_basename(const char *path);
+/* name=value, as before a command. */
+bool args_is_assignment(const char *s);
 /* Whether a path is of an open descriptor, such as /dev/stdin, in any spelling: what it has is in no file. */
 bool args_is_descriptor(const char *path);
 

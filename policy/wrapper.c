@@ -119,13 +119,6 @@ static void add_text(struct unwrap *u, const struct command_word *w)
 		add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 }
 
-static bool is_assignment(const char *s)
-{
-	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-
-	return n && s[n] == '=' && !isdigit((unsigned char)*s);
-}
-
 /* Records the value of an option that has a meaning for the analysis. */
 static void note_value(struct unwrap *u, char letter, const char *name, size_t n, const char *value)
 {
@@ -224,7 +217,7 @@ static void skip_options(struct unwrap *u)
 			unwrap_option(u);
 		} else if (u->row->how == HOW_ENV && strcmp(s, "-") == 0) {
 			u->at++; /* the same as -i */
-		} else if (u->row->how == HOW_ENV && (is_assignment(s) || (w->value && strchr(s, '=')))) {
+		} else if (u->row->how == HOW_ENV && (args_is_assignment(s) || (w->value && strchr(s, '=')))) {
 			assign[nassign++] = s;
 			u->at++;
 		} else if (skip) {
@@ -447,6 +440,16 @@ static void unwrap_appended(struct unwrap *u, bool arguments)
 	add_inner(u, (struct wrapper_inner){ .word = copy, .count = n });
 }
 
+/* jobs -x cmd %1: the id of a process group takes the place of a job's name. */
+static void unwrap_jobs(struct unwrap *u)
+{
+	for (size_t i = u->at; u->executes && i < u->count; i++)
+		if (*u->word[i].plain == '%')
+			add_unknown(u, COMMAND_UNKNOWN(WRAPPED));
+	if (u->executes)
+		unwrap_rest(u);
+}
+
 /* alias x='text': each value is text for a shell. */
 static void unwrap_assignments(struct unwrap *u)
 {
@@ -646,10 +649,7 @@ static void unwrap_command(struct unwrap *u)
 	case HOW_GIT_FOREACH: unwrap_after_word(u, "foreach", true); break;
 	case HOW_GIT_BISECT: unwrap_after_word(u, "run", false); break;
 	case HOW_GIT_DASHED: unwrap_git_dashed(u); break;
-	case HOW_JOBS:
-		if (u->executes)
-			unwrap_rest(u);
-		break;
+	case HOW_JOBS: unwrap_jobs(u); break;
 	case HOW_REMOTE: unwrap_remote(u); break;
 	}
 }
