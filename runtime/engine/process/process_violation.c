@@ -203,9 +203,13 @@ static void open_path(struct opening *o, const struct open_one *one)
 	for (size_t i = 0; i < o->npaths; i++)
 		if (covers_path(&o->paths[i], one))
 			return;
-	for (size_t i = 0; i < o->npaths; i++)
-		if (!covers_path(one, &o->paths[i]))
-			o->paths[kept++] = o->paths[i];
+	for (size_t i = 0; i < o->npaths; i++) {
+		if (covers_path(one, &o->paths[i]))
+			continue;
+		if (kept < i)
+			o->paths[kept] = o->paths[i];
+		kept++;
+	}
 	o->paths[kept] = *one;
 	o->npaths = kept + 1;
 }
