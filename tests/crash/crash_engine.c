@@ -22,7 +22,7 @@
 /* The totals of a process, in memory that is shared with its parent. */
 struct totals {
 	uint64_t steps, histories, drained, events, types[EVENT_TYPE_COUNT];
-	uint64_t asked, answered, refused, repeated, crashes, kills, model_requests, effects;
+	uint64_t asked, answered, refused, repeated, crashes, kills, model_requests, mcp_calls, effects;
 	uint64_t seed; /* of the current history */
 	char wrong[300];
 };
@@ -42,6 +42,7 @@ static void totals_add(struct totals *t, const struct sim *s, unsigned steps)
 	t->kills += s->kills;
 	t->repeated += s->repeated;
 	t->model_requests += s->w.models.requests;
+	t->mcp_calls += s->w.models.mcp_calls;
 	for (unsigned i = 0; i < s->w.models.count; i++)
 		t->effects += s->w.models.effects[i] == EFFECT_DONE;
 }
@@ -82,13 +83,16 @@ static void report(const struct totals *all, unsigned kinds)
 #define U(x) (unsigned long long)all->x
 	fprintf(stderr,
 		"%llu steps: %llu requests (%llu refused, %llu repeated), %llu events of %u types, %llu histories, "
-		"%llu stops and kills (%llu kills at a write); %llu requests to models, whose calls had %llu effects; "
+		"%llu stops and kills (%llu kills at a write); %llu requests to models, %llu calls of MCP servers, "
+		"%llu "
+		"effects; %llu tasks of peers with %llu reports; "
 		"%llu outputs and %llu sessions expired; %llu more steps of processes at the ends; %.0f "
 		"steps "
 		"per second of processor time\n",
 		U(steps), U(asked), U(refused), U(repeated), U(events), kinds, U(histories), U(crashes), U(kills),
-		U(model_requests), U(effects), U(types[EVENT_OUTPUT_EXPIRED]), U(types[EVENT_SESSION_EXPIRED]),
-		U(drained),
+		U(model_requests), U(mcp_calls), U(effects), U(types[EVENT_CHANNEL_PEER_TASK_LINKED]),
+		U(types[EVENT_CHANNEL_PEER_TASK_UPDATED]), U(types[EVENT_OUTPUT_EXPIRED]),
+		U(types[EVENT_SESSION_EXPIRED]), U(drained),
 		(double)all->steps / ((double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 				      1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)));
 #undef U
@@ -119,6 +123,7 @@ static void wait_for(struct totals *each, const pid_t *pids, unsigned jobs, stru
 		all->kills += t->kills;
 		all->repeated += t->repeated;
 		all->model_requests += t->model_requests;
+		all->mcp_calls += t->mcp_calls;
 		all->effects += t->effects;
 		for (int k = 0; k < EVENT_TYPE_COUNT; k++)
 			all->types[k] += t->types[k];

@@ -32,8 +32,9 @@ struct sim {
 	struct retention_queue retention;
 	bool compares; /* the read models with a new projection: takes a quarter as long as everything else */
 	struct sim_retry retries[RETRIES];
-	unsigned share;  /* of requests among the steps, per thousand */
-	uint64_t absent; /* kinds of requests that this history does not have, by their numbers */
+	unsigned share;            /* of requests among the steps, per thousand */
+	uint64_t absent;           /* kinds of requests that this history does not have, by their numbers */
+	const struct theme *theme; /* what it has much of, or NULL */
 	bool verified;
 };
 

@@ -133,7 +133,7 @@ static void sim_launch(void *host, const char *id, const void *plan, size_t len,
 				sim_answer(&w->models, streams->input, sim_random(w), &p->answer);
 			else if (streams->input && strstr(streams->input, "\"hook_event_name\""))
 				sim_hook_answer(w->models.finishing, sim_random(w), &p->answer);
-			else if (streams->input && sim_mcp_answer(plan, len, sim_random(w), &p->answer))
+			else if (streams->input && sim_mcp_answer(&w->models, plan, len, sim_random(w), &p->answer))
 				p->effect = sim_effect_of(streams->input, strlen(streams->input));
 			return;
 		}

@@ -29,7 +29,7 @@ enum sim_effect { EFFECT_UNKNOWN, EFFECT_PERMITTED, EFFECT_DONE };
 
 struct sim_models {
 	unsigned char effects[SIM_EFFECTS]; /* enum sim_effect */
-	unsigned count, requests;
+	unsigned count, requests, mcp_calls;
 	bool finishing;  /* models no longer call tools */
 	char wrong[200]; /* "" = nothing */
 };
@@ -363,7 +363,7 @@ static unsigned sim_effect_of(const void *plan, size_t len)
 }
 
 /* What bailiff-tool prints for an MCP server: its tools, or the result of a call. False: it is another program. */
-static bool sim_mcp_answer(const void *plan, size_t len, uint64_t random, struct sim_answer *ret)
+static bool sim_mcp_answer(struct sim_models *m, const void *plan, size_t len, uint64_t random, struct sim_answer *ret)
 {
 	static const char list[] = "mcp\0list", call[] = "mcp\0call";
 	static const struct {
@@ -393,6 +393,7 @@ static bool sim_mcp_answer(const void *plan, size_t len, uint64_t random, struct
 	*ret = (struct sim_answer){ .text = mem_strdup(lists_tools ? lists[i].text : results[i].text),
 				    .exit_code = lists_tools ? lists[i].exit_code : results[i].exit_code };
 	ret->len = strlen(ret->text);
+	m->mcp_calls += !lists_tools;
 	return true;
 }
 

@@ -359,13 +359,16 @@ static void do_mcp(struct sim *s)
 	buf_auto struct buf list = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	switch (sim_pick(&s->w, 8)) {
+	if (!s->check.seen[EVENT_MCP_SERVER_ADDED]) {
+		add_mcp_server(s, "one", NULL);
+		return;
+	}
+	switch (sim_pick(&s->w, 12)) {
 	case 0:
-	case 1:
-	case 2: add_mcp_server(s, name, session_id); return;
-	case 3: engine_remove_mcp_server(s->w.engine, name, session_id, &c, on_reply, s); return;
-	case 4: engine_add_mcp_server(s->w.engine, &test, &c, on_reply, s); return;
-	case 5:
+	case 1: add_mcp_server(s, name, session_id); return;
+	case 2: engine_remove_mcp_server(s->w.engine, name, session_id, &c, on_reply, s); return;
+	case 3: engine_add_mcp_server(s->w.engine, &test, &c, on_reply, s); return;
+	case 4:
 		on_reply(s, engine_list_mcp_servers(s->w.engine, c.uid, 10, NULL, &list, &e) < 0 ? &e : NULL,
 			 buf_cstr(&list), list.len);
 		return;
@@ -374,7 +377,16 @@ static void do_mcp(struct sim *s)
 	mem_auto char *text = mem_printf("true " SIM_EFFECT_NAME "%u.", sim_effect_new(&s->w.models) - 1);
 	json_auto_t *arguments = object("{s:s}", "command", text);
 	const struct tool_request call = { .turn_id = PICK(turns), .tool = SIM_MCP_TOOL, .arguments = arguments };
-	engine_invoke_tool(s->w.engine, &call, &c, on_reply, s);
+	json_auto_t *input = object("[{s:s,s:s,s:O}]", "type", "tool_call", "toolName", SIM_MCP_TOOL, "arguments",
+				    arguments),
+		    *options = object("{s:s}", "whenBusy", "queue");
+	const struct turn_request turn = { .input = input,
+					   .options = options,
+					   .thread_id = sim_chance(&s->w, 70) ? PICK(threads) : NULL };
+	if (sim_chance(&s->w, 50))
+		engine_submit_turn(s->w.engine, &turn, &c, on_reply, s);
+	else
+		engine_invoke_tool(s->w.engine, &call, &c, on_reply, s);
 }
 
 /* Tasks that a peer behind a channel works on. */
@@ -514,9 +526,17 @@ static const struct {
 
 _Static_assert(countof(requests) <= 64, "a kind is a bit of `absent`");
 
+/* Kinds that only together reach far: a call of a server's tool needs the server and a turn, a report its channel and
+ * task. */
+static const struct theme {
+	void (*first)(struct sim *s), (*second)(struct sim *s);
+} themes[] = { { do_mcp, do_submit }, { do_peer, do_make_task } };
+
+enum { THEME_FIRST = 20, THEME_SECOND = 4 }; /* times their weights */
+
 /*
  * Histories differ: each leaves out some kinds of requests, so that the others meet more often, and has its own share
- * of requests. With few, most processes and turns end; with many, queues grow.
+ * of requests. With few, most processes and turns end; with many, queues grow. Half of them have a theme.
  */
 static void requests_init(struct sim *s)
 {
@@ -526,11 +546,21 @@ static void requests_init(struct sim *s)
 	for (size_t i = 0; i < countof(requests); i++)
 		s->absent |= (uint64_t)sim_chance(&s->w, 20) << i;
 	s->absent &= ~1ull; /* sessions */
+	const size_t theme = sim_pick(&s->w, 2 * countof(themes));
+	if (theme < countof(themes))
+		s->theme = &themes[theme];
+	s->w.file_tools |= theme == 0; /* bailiff-tool starts MCP servers */
 }
 
 static unsigned weight_of(const struct sim *s, size_t kind)
 {
-	return s->absent >> kind & 1 ? 0 : requests[kind].weight;
+	const unsigned weight = requests[kind].weight;
+
+	if (s->theme && requests[kind].fn == s->theme->first)
+		return weight * THEME_FIRST;
+	if (s->theme && requests[kind].fn == s->theme->second)
+		return weight * THEME_SECOND;
+	return s->absent >> kind & 1 ? 0 : weight;
 }
 
 /* Returns what was requested. */
