@@ -52,6 +52,9 @@ struct did_you_mean did_you_mean_for(const char *word)
 
 void did_you_mean_try(struct did_you_mean *n, const char *candidate)
 {
+	size_t a = strlen(n->word), b = strlen(candidate);
+	if ((a > b ? a - b : b - a) >= n->distance)
+		return; /* so many characters at least are inserted or removed */
 	unsigned d = edit_distance(n->word, candidate);
 	if (d < n->distance) {
 		n->distance = d;

@@ -18,8 +18,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define PIECES_MAX 256
+#define PIECES_MAX 32
 #define ROUNDS_MAX 64
+#define LONG_REPLY 4096
 #define QUIET_ROUNDS 4 /* in which nothing comes and nothing waits: only a subscription is left */
 
 static struct event_base *base;
@@ -71,11 +72,44 @@ static void set_up(void)
 
 static void turn_round(int fd, struct buf *out)
 {
-	char piece[4096];
+	static char piece[65536];
+	ssize_t n;
 	event_base_loop(base, EVLOOP_NONBLOCK);
 	store_dispatch(store);
-	for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;)
-		buf_append(out, piece, (size_t)n);
+	do {
+		n = read(fd, piece, sizeof piece);
+		if (n > 0)
+			buf_append(out, piece, (size_t)n);
+	} while (n == sizeof piece);
+}
+
+static void check_json(const char *p, size_t n)
+{
+	json_auto_t *line = json_loadb(p, n, JSON_ALLOW_NUL, NULL);
+	if (!line)
+		abort();
+}
+
+/* The result of list_methods is the same each time: parsing it again took half of the time. */
+static void check_line(const char *line, size_t n)
+{
+	static struct buf known; /* the last long result that was parsed, to the end of its line */
+	static const char result[] = "\"result\":";
+	const char *at = n > LONG_REPLY && line[0] == '{' ? memmem(line, n, result, sizeof result - 1) : NULL;
+	size_t left = at ? n - (size_t)(at - line) : 0;
+
+	if (at && left == known.len && memcmp(at, known.data, left) == 0) {
+		buf_auto struct buf rest = BUF_INIT;
+		buf_append(&rest, line, (size_t)(at - line));
+		buf_str(&rest, "\"result\":null}");
+		check_json(rest.data, rest.len);
+		return;
+	}
+	check_json(line, n);
+	if (at) {
+		known.len = 0;
+		buf_append(&known, at, left);
+	}
 }
 
 static void check_replies(const struct buf *out)
@@ -85,9 +119,7 @@ static void check_replies(const struct buf *out)
 		if (!newline)
 			abort();
 		size_t n = (size_t)(newline - out->data) - at;
-		json_auto_t *line = json_loadb(out->data + at, n, JSON_ALLOW_NUL, NULL);
-		if (!line)
-			abort();
+		check_line(out->data + at, n);
 		at += n + 1;
 	}
 }
