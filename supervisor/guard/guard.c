@@ -43,6 +43,7 @@
 #define FIRST_STARTS_MAX 8
 #define MESSAGES_A_TURN 256
 #define NOFILE_WANTED 65536
+#define TOGETHER_NS (SEC_NS / 100) /* messages about members that come within this time are read together */
 
 static void leave_loop(struct guard *g, int status)
 {
@@ -185,6 +186,10 @@ static bool handle_message(struct guard *g, struct guard_child *c, const struct 
 		if (permitted[i].has_fds ? !slots_ok(c, m, nfds) : nfds != 0)
 			return false;
 		permitted[i].handle(g, c, m, fds);
+		if (m->kind == GUARD_DEPOSIT && m->value == GUARD_DEPOSIT_MEMBER)
+			c->members++;
+		else if (m->kind != GUARD_RELEASE || m->value != GUARD_RELEASE_MEMBER)
+			c->urgent = true;
 		return true;
 	}
 	return false;
@@ -371,31 +376,6 @@ static void start_due(struct guard *g)
 	}
 }
 
-/*
- * Reaps children that are neither in the store nor ours: inits cloned by a spawner that died before it deposited them
- * (they exit because their gate closes when the start is released), and orphans if the guard is a container's pid 1.
- * Inits in the store stay zombies until they are released.
- */
-static void sweep_strays(struct guard *g)
-{
-	char name[64];
-	snprintf(name, sizeof name, "/proc/self/task/%d/children", getpid());
-	FILE *f = fopen(name, "re");
-	if (!f)
-		return;
-	int pid;
-	bool any = false;
-	while (fscanf(f, "%d", &pid) == 1) {
-		if (guard_child_find(g, pid) || fd_store_owns_pid(&g->store, pid))
-			continue;
-		siginfo_t info = { 0 };
-		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
-			any = true;
-	}
-	fclose(f);
-	g->strays = any || getpid() == 1;
-}
-
 static void reap_unknown(struct guard *g)
 {
 	receive_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* what is queued is not unknown */
@@ -409,7 +389,7 @@ static void reap_unknown(struct guard *g)
 		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
 	}
 	if (g->strays)
-		sweep_strays(g);
+		guard_child_sweep(g);
 }
 
 /* ---- the loop ---- */
@@ -443,7 +423,7 @@ static void handle_signals(struct guard *g)
 		on_signal(g, (int)info.ssi_signo);
 }
 
-/* Until the earliest of: a restart that is due, a retry of a full socket, the stop limit, the next audit check. */
+/* Until the earliest of: a due restart, a retry of a full socket, the stop limit, an audit check, due messages. */
 static int wait_ms(const struct guard *g)
 {
 	uint64_t now = clock_boot_ns(), until = UINT64_MAX;
@@ -459,6 +439,8 @@ static int wait_ms(const struct guard *g)
 		until = g->stop_by;
 	if (guard_audit_due(g) < until)
 		until = guard_audit_due(g);
+	if (g->read_at && g->read_at < until)
+		until = g->read_at;
 	if (until == UINT64_MAX)
 		return -1;
 	return until <= now ? 0 : (int)((until - now) / 1000000) + 1;
@@ -479,6 +461,8 @@ enum {
  */
 static bool wakes_by_messages(const struct guard *g, int role)
 {
+	if (role == GUARD_RUNTIME)
+		return !g->read_at;
 	return role != GUARD_SPAWNER || !g->child[role].ready || g->store.nlimited;
 }
 
@@ -496,13 +480,32 @@ static size_t fill_polls(struct guard *g)
 	return POLL_STORE + fd_store_fill_polls(&g->store, p + POLL_STORE);
 }
 
+/*
+ * A member has a deposit and a release, which matter only when the runtime dies. While members follow each other
+ * closely, these messages stay in the socket for a moment, so that one wakeup reads those of several.
+ */
+static void read_runtime(struct guard *g)
+{
+	struct guard_child *c = &g->child[GUARD_RUNTIME];
+	const uint64_t now = clock_boot_ns(), before = g->last_read;
+	c->members = 0;
+	c->urgent = false;
+	receive_messages(g, c, MESSAGES_A_TURN);
+	const bool close = c->members > 1 || (c->members && now - before < TOGETHER_NS);
+	g->last_read = now;
+	g->read_at = close && !c->urgent ? now + TOGETHER_NS : 0;
+}
+
 /* Messages before exits: a dead child's last deposits are received before it is reaped. */
 static void handle_events(struct guard *g)
 {
 	fd_store_handle_polls(&g->store, g->polls + POLL_STORE);
-	for (int i = 0; i < GUARD_ROLES; i++) {
-		if (g->polls[POLL_LINK + i].revents ||
-		    (!wakes_by_messages(g, i) && g->polls[POLL_LINK + GUARD_RUNTIME].revents))
+	const bool runtime = g->polls[POLL_LINK + GUARD_RUNTIME].revents ||
+			     (g->read_at && clock_boot_ns() >= g->read_at);
+	if (runtime)
+		read_runtime(g);
+	for (int i = GUARD_RUNTIME + 1; i < GUARD_ROLES; i++) {
+		if (g->polls[POLL_LINK + i].revents || (runtime && !wakes_by_messages(g, i)))
 			receive_messages(g, &g->child[i], MESSAGES_A_TURN);
 	}
 	for (int i = 0; i < GUARD_ROLES; i++) {

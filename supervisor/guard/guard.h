@@ -69,6 +69,8 @@ struct guard_child {
 	bool tell_stop, tell_reload, tell_next, tell_fleet, blocked;
 	uint32_t reload_token; /* of the last WANT_RELOAD; 0 = none */
 	uint32_t next_index;
+	unsigned members; /* the runtime's: deposits of members in the messages that were read last … */
+	bool urgent;      /* … and whether others were among them */
 };
 
 struct guard {
@@ -84,6 +86,8 @@ struct guard {
 	uint64_t stop_by;
 	bool strays; /* a spawner died: there may be inits that it did not deposit */
 	bool upgrade;
+	uint64_t last_read;     /* when messages of the runtime were read (boot time, ns) … */
+	uint64_t read_at;       /* … and when the next ones will be; 0 = as soon as they come */
 	uint64_t audit_at;      /* time of the next audit check; 0 = not scheduled yet */
 	uint64_t audit_changes; /* consecutive checks that found a change */
 	int audit_recipient;    /* of audit_recipient_open(); −1 = another program is the recipient */
@@ -104,6 +108,12 @@ void guard_child_init(struct guard_child *c, enum guard_role role);
 int guard_child_start(struct guard *g, struct guard_child *c);
 bool guard_child_due(const struct guard_child *c, uint64_t now); /* whether to start it now */
 bool guard_child_find(const struct guard *g, pid_t pid);         /* whether the pid is a child's */
+/*
+ * Reaps children that are neither in the store nor ours: inits cloned by a spawner that died before it deposited them
+ * (they exit because their gate closes when the start is released), and orphans if the guard is a container's pid 1.
+ * Inits in the store stay zombies until they are released.
+ */
+void guard_child_sweep(struct guard *g);
 /* Closes the ends of links to a dead child that the others have not received yet. */
 void guard_child_drop_links(struct guard *g, const struct guard_child *c);
 /* Reaps a dead child, resets its state and schedules its restart. Returns the raw wait status. */

@@ -287,3 +287,23 @@ int guard_child_reap(struct guard_child *c)
 	c->ready = false;
 	return info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
 }
+
+void guard_child_sweep(struct guard *g)
+{
+	char name[64];
+	snprintf(name, sizeof name, "/proc/self/task/%d/children", getpid());
+	FILE *f = fopen(name, "re");
+	if (!f)
+		return;
+	int pid;
+	bool any = false;
+	while (fscanf(f, "%d", &pid) == 1) {
+		if (guard_child_find(g, pid) || fd_store_owns_pid(&g->store, pid))
+			continue;
+		siginfo_t info = { 0 };
+		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+			any = true;
+	}
+	fclose(f);
+	g->strays = any || getpid() == 1;
+}

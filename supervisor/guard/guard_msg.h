@@ -88,9 +88,15 @@ enum guard_release {
 		      it is not killed if it has closed its end of the status socket */
 };
 
+/*
+ * The value of a DEPOSIT. While those of members follow each other closely, the guard reads messages up to 11 ms late.
+ */
+enum guard_deposit { GUARD_DEPOSIT_OTHER = 0, GUARD_DEPOSIT_MEMBER = 1 };
+
 enum guard_kind {
 	/* child → guard */
-	GUARD_DEPOSIT = 1,  /* key, slots + as many descriptors, in slot order; pid when PIDFD is among them */
+	GUARD_DEPOSIT = 1,  /* key, slots + as many descriptors, in slot order; pid when PIDFD is among them;
+			       value: enum guard_deposit */
 	GUARD_WITHDRAW = 2, /* key, slots: closes only those (stdin after close_process_stdin) */
 	GUARD_KILL = 3,     /* key: SIGKILL to the init; no reply */
 	GUARD_RELEASE = 4,  /* key → RELEASED; value: enum guard_release */

@@ -128,10 +128,10 @@ void guard_link_listen(struct guard_link *l, struct event_base *base)
 	loop_add(l->ev, NULL);
 }
 
-void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots,
-			const int fds[GUARD_SLOT_COUNT])
+static void deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots, const int fds[GUARD_SLOT_COUNT],
+		    enum guard_deposit what)
 {
-	const struct guard_msg m = { .kind = GUARD_DEPOSIT, .slots = slots, .key = *key };
+	const struct guard_msg m = { .kind = GUARD_DEPOSIT, .slots = slots, .value = what, .key = *key };
 	int given[GUARD_SLOT_COUNT];
 	size_t n = 0;
 
@@ -140,6 +140,18 @@ void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32
 			given[n++] = fds[i];
 	guard_link_send(l, &m, given, n);
 	release_all(l); /* the guard is awake anyway */
+}
+
+void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots,
+			const int fds[GUARD_SLOT_COUNT])
+{
+	deposit(l, key, slots, fds, GUARD_DEPOSIT_OTHER);
+}
+
+void guard_link_deposit_member(struct guard_link *l, const struct plan_key *key, uint32_t slots,
+			       const int fds[GUARD_SLOT_COUNT])
+{
+	deposit(l, key, slots, fds, GUARD_DEPOSIT_MEMBER);
 }
 
 static void send_key(struct guard_link *l, enum guard_kind kind, const struct plan_key *key, uint32_t slots)

@@ -46,6 +46,9 @@ void guard_link_done(struct guard_link *l);
 /* fds[i] belongs to slot i where bit i of `slots` is set. */
 void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots,
 			const int fds[GUARD_SLOT_COUNT]);
+/* The same for a member, which the guard may read later. */
+void guard_link_deposit_member(struct guard_link *l, const struct plan_key *key, uint32_t slots,
+			       const int fds[GUARD_SLOT_COUNT]);
 void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint32_t slots);
 void guard_link_kill(struct guard_link *l, const struct plan_key *key);
 void guard_link_release(struct guard_link *l, const struct plan_key *key);

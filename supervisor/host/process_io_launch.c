@@ -237,7 +237,7 @@ int process_io_launch_member(struct process_io *io, const struct process_io *hol
 		slots |= x.ours[i] >= 0 ? 1u << i : 0;
 		fd_close(&x.theirs[i]);
 	}
-	guard_link_deposit(&io->host->guard, &io->key, slots, x.ours);
+	guard_link_deposit_member(&io->host->guard, &io->key, slots, x.ours);
 	process_io_take_fds(io, x.ours);
 	process_io_watch(io);
 	return 0;

@@ -100,6 +100,78 @@ START_TEST(a_member_is_released_without_a_reply)
 }
 END_TEST
 
+/* Deposits the write end of a new pipe as the gate of a member; returns the read end. */
+static int deposit_member(struct plan_key *key, uint32_t attempt)
+{
+	*key = (struct plan_key){ .id = "proc_member", .attempt = attempt };
+	const struct guard_msg m = {
+		.kind = GUARD_DEPOSIT, .slots = 1u << GUARD_SLOT_GATE, .value = GUARD_DEPOSIT_MEMBER, .key = *key
+	};
+	int ends[2];
+	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+	ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, &ends[1], 1, 0), 0);
+	fd_close(&ends[1]);
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	return ends[0];
+}
+
+/* The guard leaves their messages in its socket for a moment. No other message follows. */
+START_TEST(members_in_quick_succession_are_released)
+{
+	struct plan_key key;
+	char byte;
+
+	for (uint32_t i = 1; i <= 30; i++) {
+		fd_auto int end = deposit_member(&key, i);
+		const struct guard_msg m = { .kind = GUARD_RELEASE, .value = GUARD_RELEASE_MEMBER, .key = key };
+		ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, NULL, 0, 0), 0);
+		if (i % 10 == 0)
+			ck_assert_int_eq(read(end, &byte, 1), 0);
+	}
+}
+END_TEST
+
+START_TEST(members_in_quick_succession_survive_the_runtime)
+{
+	struct plan_key keys[30];
+	int ends[30], fds[GUARD_SLOT_COUNT];
+	uint32_t index = 0;
+
+	for (uint32_t i = 0; i < countof(keys); i++)
+		ends[i] = deposit_member(&keys[i], i + 1);
+	rig_kill_runtime(&rig);
+	rig_await_runtime(&rig);
+	rig_sync(&rig);
+	for (size_t i = 0; i < countof(keys); i++) {
+		const struct guard_msg m = next(index, fds);
+		ck_assert_uint_eq(m.kind, GUARD_ITEM);
+		ck_assert_int_eq(memcmp(&m.key, &keys[i], sizeof m.key), 0);
+		ck_assert_uint_eq(m.slots, 1u << GUARD_SLOT_GATE);
+		ck_assert_int_eq(write(fds[GUARD_SLOT_GATE], "g", 1), 1);
+		fd_close(&fds[GUARD_SLOT_GATE]);
+		char byte;
+		ck_assert_int_eq(read(ends[i], &byte, 1), 1);
+		fd_close(&ends[i]);
+		index = m.index;
+	}
+	ck_assert_uint_eq(next(index, fds).kind, GUARD_END);
+}
+END_TEST
+
+START_TEST(a_process_is_killed_among_members_in_quick_succession)
+{
+	struct plan_key key;
+	struct run run;
+
+	start_reader(&run);
+	for (uint32_t i = 1; i <= 10; i++)
+		close(deposit_member(&key, i));
+	ck_assert_uint_eq(run_release(&rig, &run), 1);
+	ck_assert_int_eq(kill(run.pid, 0), -1);
+	run_close(&run);
+}
+END_TEST
+
 START_TEST(a_killed_process_keeps_its_entry)
 {
 	struct run run;
@@ -381,9 +453,10 @@ int main(int argc, char **argv)
 {
 	return RIG_SUITE(argc, argv, "guard", "guard", setup, teardown, 600, releasing_an_unknown_process_kills_nothing,
 			 a_release_kills_and_reaps_the_process, a_member_is_released_without_a_reply,
-			 a_killed_process_keeps_its_entry, a_process_survives_the_runtime,
-			 a_process_survives_the_spawner, a_process_survives_runtime_and_spawner,
-			 an_exit_without_a_runtime_is_kept_for_the_next_one,
+			 members_in_quick_succession_are_released, members_in_quick_succession_survive_the_runtime,
+			 a_process_is_killed_among_members_in_quick_succession, a_killed_process_keeps_its_entry,
+			 a_process_survives_the_runtime, a_process_survives_the_spawner,
+			 a_process_survives_runtime_and_spawner, an_exit_without_a_runtime_is_kept_for_the_next_one,
 			 a_start_whose_sender_died_waits_at_the_gate, a_start_leaves_nothing_if_the_spawner_dies,
 			 invalid_messages_end_the_sender, a_process_survives_an_upgrade_of_the_guard,
 			 the_state_of_a_version_with_fewer_slots_is_loaded, stop_and_reload_reach_the_runtime,
