@@ -7,6 +7,7 @@
  * (change_list_check), because the helper processes trees that a sandboxed command created.
  */
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +32,7 @@ struct err;
 	X(OP, REVERT, "revert") /* restores autorun files (sandbox/autorun_report.h) after a run without an overlay */ \
 	X(OP, DROP, "drop")     /* removes everything of this process */                                               \
 	X(OP, SWEEP, "sweep")   /* removes every run except those named, instead of paths */                           \
-	X(OP, COPY, "copy")     /* copies the run to the id that is named instead of paths */                          \
+	X(OP, COPY, "copy")     /* copies the run to the id that is named, with a budget, instead of paths */          \
 	X(OP, UNDO, "undo")     /* restores what the newest apply replaced */
 #define CHANGE_KINDS(X) X(KIND, ADDED, "added") X(KIND, MODIFIED, "modified") X(KIND, DELETED, "deleted")
 #define CHANGE_TYPES(X) \
@@ -50,6 +51,12 @@ enum change_outcome { CHANGE_OUTCOMES(CHANGE_ENUM) CHANGE_OUTCOME_COUNT };
 #undef CHANGE_ENUM
 
 #define CHANGE_COPIES_MAX 4u /* copies at a time: they can take long, and occupy helpers that others wait for */
+
+/*
+ * COPY: the answer for a copy that exceeds the budget in bytes, which the request has as a decimal number after the id.
+ * No system call that a copy makes fails with it.
+ */
+#define COW_OVER_BUDGET E2BIG
 
 const char *change_op_name(enum change_op op);
 /* Operations that change something require a client that is connected. */

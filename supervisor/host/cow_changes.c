@@ -455,7 +455,7 @@ void cow_changes_copy(struct cow_changes *c, const char *from, const char *to, e
 
 	j->fn = fn;
 	j->ctx = ctx;
-	buf_str(&j->paths, to);
+	buf_printf(&j->paths, "%s%c%llu", to, 0, (unsigned long long)c->copies_budget);
 	j->queued = true;
 	send_copies(c);
 }
@@ -469,9 +469,9 @@ static void copy_answered(struct cow_changes_job *j, int error)
 
 	if (error == EEXIST && j->repeats)
 		error = 0;
-	job_free(j);
 	if (error)
-		cow_copy_error(error, &e);
+		cow_copy_error(error, j->changes->copies_budget, &e);
+	job_free(j);
 	fn(ctx, error ? &e : NULL, NULL, 0);
 }
 

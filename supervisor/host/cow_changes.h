@@ -27,6 +27,7 @@ struct cow_changes {
 	struct spawn_link *spawner;
 	TAILQ_HEAD(, cow_changes_job) jobs; /* sent and not answered */
 	uint32_t next;
+	uint64_t copies_budget; /* bytes of the copies of one uid; 0 = no limit; the caller sets it */
 	struct buf checkpoints; /* ids when they last expired, each terminated by NUL */
 	bool ended;
 };

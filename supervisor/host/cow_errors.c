@@ -16,8 +16,15 @@ static int spawner_error(int error, struct err *e)
 	return err_sys(e, error, "read the changes");
 }
 
-int cow_copy_error(int error, struct err *e)
+int cow_copy_error(int error, uint64_t budget, struct err *e)
 {
+	if (error == COW_OVER_BUDGET)
+		return err_set(
+			e, ERR_EXHAUSTED,
+			"checkpoints and forks of this user would exceed maxCheckpointBytesPerUid (%llu bytes): "
+			"close sandboxes with checkpoints, discard the changes of closed forks (bailiff discard), "
+			"or raise that limit in the daemon's config.json",
+			(unsigned long long)budget);
 	if (error == ENOENT)
 		return err_set(
 			e, ERR_STATE,

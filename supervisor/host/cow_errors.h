@@ -5,12 +5,14 @@
 
 #include "sandbox/change_list.h"
 
+#include <stdint.h>
+
 struct err;
 struct jw;
 
 /* The error of a request that failed with this errno. Both return −1. */
 int cow_helper_error(enum change_op op, int error, struct err *e);
-int cow_copy_error(int error, struct err *e);
+int cow_copy_error(int error, uint64_t budget, struct err *e);
 /* −1 if the undo found that its journal is damaged. */
 int cow_check_journal(const char *id, const struct change_list_undo *undo, struct err *e);
 /* The members of a reply about undoing. */

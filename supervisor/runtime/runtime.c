@@ -570,6 +570,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 			 !r->o->policy_file);
 	r->host.rule_writer = &r->rule_writer;
 	cow_changes_init(&r->changes, r->store, r->engine, &r->host.spawner);
+	r->changes.copies_budget = r->config.max_checkpoint_bytes_per_uid;
 	r->host.changes = &r->changes;
 	screens_init(&r->screens, r->base, r->store, r->engine, &r->host,
 		     (struct screen_limits){ .lines = (unsigned)r->config.screen_scrollback_lines,

@@ -21,6 +21,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -388,13 +389,16 @@ static int keep_copy_rights(void)
 static int copy_run(const struct helper *h, int folder)
 {
 	struct plan_key to = { .id = "" };
-	if (h->walk.paths_len >= sizeof to.id)
+	const size_t len = strnlen(h->walk.paths, h->walk.paths_len);
+	const char *number = len + 1 < h->walk.paths_len ? h->walk.paths + len + 1 : "";
+	if (len >= sizeof to.id || !*number || number[strspn(number, "0123456789")])
 		return fail_with(EINVAL);
-	memcpy(to.id, h->walk.paths, h->walk.paths_len);
+	const uint64_t budget = strtoull(number, NULL, 10);
+	memcpy(to.id, h->walk.paths, len);
 	if (!plan_key_valid(&to))
 		return fail_with(EINVAL);
 	umask(0);
-	return (h->privileged ? keep_copy_rights() : 0) < 0 ? -1 : cow_copy(folder, h->run, &h->owner, to.id);
+	return (h->privileged ? keep_copy_rights() : 0) < 0 ? -1 : cow_copy(folder, h->run, &h->owner, to.id, budget);
 }
 
 static int helper_work(struct helper *h, const struct cow *c, const char *id, int client)

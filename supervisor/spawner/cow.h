@@ -162,9 +162,10 @@ int cow_remove_found(int dir, const char *name, const struct stat *found);
 
 /*
  * Copies a run, or a copy of one, to a new directory `to` in the directory of all runs. −1 with errno, and nothing is
- * left of the copy.
+ * left of the copy. COW_OVER_BUDGET: it and the other copies of its owner would need more than `budget` bytes (0 = no
+ * limit).
  */
-int cow_copy(int folder, int run, const struct cow_owner *owner, const char *to);
+int cow_copy(int folder, int run, const struct cow_owner *owner, const char *to, uint64_t budget);
 
 /* Writes a diff with its header if both versions are text and not too long. */
 void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *out);

@@ -13,6 +13,9 @@
  * Overlayfs's own marks are copied as they are: whiteouts are devices, the rest is in user.* attributes. Attributes of
  * the security modules are not: labels are the kernel's decision, and file capabilities have no effect in a sandbox and
  * are never applied to the host.
+ *
+ * Copies have a budget for each owner. A copy records its size when it begins (COPIED), while the directory of all runs
+ * is locked, so that copies that are made at the same time count, too. The record goes with the copy.
  */
 
 #include "supervisor/spawner/cow.h"
@@ -26,12 +29,16 @@
 #include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #define PARTIAL ".partial"
 #define LINKS "links"
+#define COPIED "copied"
+#define CHECKPOINT_PREFIX "ckp_"
+#define ENTRY_BYTES 4096u /* that an entry counts in addition to its blocks: its inode and name */
 #define COPY_CHUNK (128u * 1024)
 #define FILE_FLAGS (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
@@ -244,6 +251,117 @@ static int copy_entries(struct copy *c, int from, int to)
 	return r < 0 || saved ? -1 : 0;
 }
 
+/* ---- the budget ---- */
+
+struct copied {
+	uint32_t magic, uid;
+	uint64_t bytes;
+};
+
+struct measure {
+	uint64_t bytes;
+	unsigned depth;
+};
+
+static int measure_entry(void *measure, int dir, const char *name)
+{
+	struct measure *m = measure;
+	bool changed = false;
+	struct stat st;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -1;
+	m->bytes += ENTRY_BYTES + (uint64_t)st.st_blocks * 512 / (S_ISDIR(st.st_mode) ? 1 : st.st_nlink);
+	if (!S_ISDIR(st.st_mode))
+		return 0;
+	if (m->depth >= COW_DEPTH_MAX) {
+		errno = ELOOP;
+		return -1;
+	}
+	fd_auto int folder = open_source(dir, name, &st, &changed);
+	m->depth++;
+	int r = folder < 0 ? -1 : cow_each_entry(folder, measure_entry, m);
+	m->depth--;
+	int saved = errno;
+	if (changed && fchmodat(dir, name, st.st_mode & 07777, AT_SYMLINK_NOFOLLOW) < 0)
+		return -1;
+	errno = saved;
+	return r;
+}
+
+/* What of a run is copied. */
+static int measure_run(int run, const struct cow_owner *owner, uint64_t *ret)
+{
+	struct measure m = { 0 };
+	char name[32];
+	for (uint32_t i = 0; i < owner->nroots; i++) {
+		snprintf(name, sizeof name, "%u/upper", i);
+		if (measure_entry(&m, run, name) < 0)
+			return -1;
+	}
+	*ret = m.bytes;
+	return 0;
+}
+
+struct budget {
+	uint32_t uid;
+	uint64_t used;
+};
+
+/* Whether it is a copy of another user; one that does not tell counts for everybody. */
+static bool is_of_another(int run, uint32_t uid)
+{
+	struct cow_owner o;
+	fd_auto int fd = openat(run, COW_OWNER_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return fd >= 0 && fd_read_all(fd, &o, sizeof o) == (ssize_t)sizeof o && o.magic == COW_MAGIC && o.uid != uid;
+}
+
+/* Adds a copy. One without a complete record, which a crash or an earlier version left, is measured. */
+static int add_copy(void *budget, int folder, const char *name)
+{
+	struct budget *b = budget;
+	struct copied record;
+	struct measure m = { 0 };
+	if (name[0] == '.')
+		return 0;
+	fd_auto int run = cow_open_folder(folder, name);
+	fd_auto int fd = run < 0 ? -1 : openat(run, COPIED, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (run < 0 || (fd < 0 && errno == ENOENT && strncmp(name, CHECKPOINT_PREFIX, strlen(CHECKPOINT_PREFIX)) != 0))
+		return 0; /* removed meanwhile, or not a copy */
+	if (fd >= 0 && fd_read_all(fd, &record, sizeof record) == (ssize_t)sizeof record && record.magic == COW_MAGIC) {
+		b->used += record.uid == b->uid ? record.bytes : 0;
+		return 0;
+	}
+	if (is_of_another(run, b->uid))
+		return 0;
+	if (measure_entry(&m, folder, name) < 0 && errno != ENOENT)
+		return -1;
+	b->used += m.bytes;
+	return 0;
+}
+
+static int write_copied(int target, const struct copied *record)
+{
+	fd_auto int fd = openat(target, COPIED, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? -1 : fd_write_all(fd, record, sizeof *record);
+}
+
+/* Records the size of the copy if it fits into its owner's budget; COW_OVER_BUDGET otherwise. */
+static int reserve(int folder, int run, int target, const struct cow_owner *owner, uint64_t budget)
+{
+	struct copied record = { .magic = COW_MAGIC, .uid = owner->uid };
+	struct budget b = { .uid = owner->uid };
+	fd_auto int lock = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (lock < 0 || measure_run(run, owner, &record.bytes) < 0 || flock(lock, LOCK_EX) < 0)
+		return -1;
+	if (budget && cow_each_entry(folder, add_copy, &b) < 0)
+		return -1;
+	if (budget && (b.used > budget || record.bytes > budget - b.used)) {
+		errno = COW_OVER_BUDGET;
+		return -1;
+	}
+	return write_copied(target, &record);
+}
+
 /* ---- the run ---- */
 
 /* One write root: its identity, its upper layer, and a work directory, which starts empty. */
@@ -275,7 +393,7 @@ static int copy_run(int from, int to, const struct cow_owner *owner)
 	return r < 0 || cow_remove(to, LINKS) < 0 ? -1 : syncfs(to);
 }
 
-int cow_copy(int folder, int run, const struct cow_owner *owner, const char *to)
+int cow_copy(int folder, int run, const struct cow_owner *owner, const char *to, uint64_t budget)
 {
 	char partial[PLAN_KEY_MAX + sizeof PARTIAL];
 	struct stat st;
@@ -288,7 +406,7 @@ int cow_copy(int folder, int run, const struct cow_owner *owner, const char *to)
 	if (cow_remove(folder, partial) < 0 || mkdirat(folder, partial, 0700) < 0)
 		return -1;
 	fd_auto int target = cow_open_folder(folder, partial);
-	if (target >= 0 && copy_run(run, target, owner) == 0 &&
+	if (target >= 0 && reserve(folder, run, target, owner, budget) == 0 && copy_run(run, target, owner) == 0 &&
 	    renameat2(folder, partial, folder, to, RENAME_NOREPLACE) == 0 && fsync(folder) == 0)
 		return 0;
 	int saved = errno;

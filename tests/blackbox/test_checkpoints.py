@@ -9,6 +9,7 @@ from harness import INVALID_STATE, Home, until
 from test_cow import get, old_enough, put, runs
 
 NOT_FOUND = -32004
+EXHAUSTED = -32012
 
 
 def create(rpc, home, **more):
@@ -287,6 +288,32 @@ def test_many_copies_wait_for_each_other_and_not_others_for_them():
         forks = [rpc.reply(each)["sandboxId"] for each in asked]
         assert len(set(forks)) == 12
         inside(rpc, forks[-1], "test -e many/1500")
+
+
+def test_checkpoints_and_forks_have_a_disk_limit():
+    with Home({"maxCheckpointBytesPerUid": 10 << 20}) as home, home.rpc() as rpc:
+        s = create(rpc, home)
+        inside(rpc, s, "head -c 3M /dev/zero >large; sync large")
+        rpc.call("checkpoint_sandbox", sandboxId=s, checkpoint="first")
+        fork = rpc.call("fork_sandbox", sandboxId=s)["sandboxId"]
+        rpc.call("checkpoint_sandbox", sandboxId=fork)
+        before = kept(home)
+        for method, params in (("checkpoint_sandbox", {}), ("fork_sandbox", {}), ("restore_sandbox", {"checkpoint": "first"})):
+            error = rpc.fails(method, sandboxId=s, code=EXHAUSTED, **params)
+            assert "maxCheckpointBytesPerUid (10485760 bytes)" in error.message, error
+            assert "bailiff discard" in error.message and "config.json" in error.message, error
+        assert kept(home) == before
+        inside(rpc, s, "test -s large")     # the sandbox can still be used
+        rpc.call("close_sandbox", sandboxId=fork)   # removes its checkpoint
+        until("the checkpoint is removed", lambda: len(kept(home)) == len(before) - 1)
+        rpc.call("checkpoint_sandbox", sandboxId=s)
+        # The limit does not depend on what the runtime remembers.
+        home.kill_part("runtime")
+        until("the next runtime answers", home.answers)
+        with home.rpc() as later:
+            later.fails("checkpoint_sandbox", sandboxId=s, code=EXHAUSTED)
+            later.call("discard_changes", sandboxId=fork)
+            later.call("checkpoint_sandbox", sandboxId=s)
 
 
 def test_restore_fails_if_the_root_directory_was_replaced():

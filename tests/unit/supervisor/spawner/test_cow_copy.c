@@ -6,6 +6,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
 #include "supervisor/spawner/spawner.h"
 #include "tests/unit/suite.h"
 
@@ -120,7 +121,20 @@ static int request(enum change_op op, const char *id, const char *paths, size_t 
 	return r ? r : finish();
 }
 
-static int copy_to(const char *to) { return request(CHANGE_OP_COPY, RUN, to, strlen(to)); }
+static int begin_copy(const char *from, const char *to, uint64_t budget)
+{
+	char text[128];
+	int n = snprintf(text, sizeof text, "%s%c%llu", to, 0, (unsigned long long)budget);
+	return begin(CHANGE_OP_COPY, from, text, (size_t)n);
+}
+
+static int copy_within(const char *from, const char *to, uint64_t budget)
+{
+	int r = begin_copy(from, to, budget);
+	return r ? r : finish();
+}
+
+static int copy_to(const char *to) { return copy_within(RUN, to, 0); }
 
 static struct stat stat_of(const char *path)
 {
@@ -204,7 +218,7 @@ START_TEST(a_copy_is_a_run_with_the_same_owner_start_and_roots)
 	ck_assert(!exists(CHECKPOINT "/0/work/work"));
 	ck_assert(!exists(CHECKPOINT "/links"));
 	ck_assert(!exists(CHECKPOINT ".partial"));
-	ck_assert_int_eq(request(CHANGE_OP_COPY, CHECKPOINT, "proc_next", 9), 0);
+	ck_assert_int_eq(copy_within(CHECKPOINT, "proc_next", 0), 0);
 	ck_assert(exists("proc_next/0/upper"));
 }
 END_TEST
@@ -386,7 +400,8 @@ START_TEST(invalid_requests_are_rejected)
 	ck_assert_int_eq(copy_to(""), EINVAL);
 	ck_assert_int_eq(copy_to("ckp_a_name_that_is_longer_than_any_key_can_be"), EINVAL);
 	ck_assert_int_eq(request(CHANGE_OP_COPY, RUN, "two\0names", 9), EINVAL);
-	ck_assert_int_eq(request(CHANGE_OP_COPY, "proc_missing", CHECKPOINT, strlen(CHECKPOINT)), ENOENT);
+	ck_assert_int_eq(request(CHANGE_OP_COPY, RUN, CHECKPOINT, strlen(CHECKPOINT)), EINVAL);
+	ck_assert_int_eq(copy_within("proc_missing", CHECKPOINT, 0), ENOENT);
 	ck_assert_int_eq(copy_to(CHECKPOINT), 0);
 	ck_assert_int_eq(copy_to(CHECKPOINT), EEXIST);
 	ck_assert(exists(CHECKPOINT "/owner"));
@@ -459,8 +474,8 @@ START_TEST(copies_leave_helpers_for_other_requests)
 {
 	char to[] = "ckpt_0";
 	for (unsigned i = 0; i < CHANGE_COPIES_MAX; i++, to[5]++)
-		ck_assert_int_eq(begin(CHANGE_OP_COPY, RUN, to, strlen(to)), 0);
-	ck_assert_int_eq(begin(CHANGE_OP_COPY, RUN, to, strlen(to)), EBUSY);
+		ck_assert_int_eq(begin_copy(RUN, to, 0), 0);
+	ck_assert_int_eq(begin_copy(RUN, to, 0), EBUSY);
 	ck_assert_int_eq(begin(CHANGE_OP_LIST, RUN, "", 0), 0);
 	for (unsigned left = CHANGE_COPIES_MAX + 1; left; left--) {
 		struct spawn_msg answer = { .error = -1 };
@@ -474,6 +489,65 @@ START_TEST(copies_leave_helpers_for_other_requests)
 }
 END_TEST
 
+static void write_bytes(const char *path, size_t n)
+{
+	mem_auto char *bytes = mem_alloc(n);
+	fd_auto int fd = openat(cow.fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	memset(bytes, 'x', n);
+	ck_assert_int_eq(fd_write_all(fd, bytes, n), 0);
+	ck_assert_int_eq(fsync(fd), 0); /* its blocks are allocated */
+}
+
+START_TEST(copies_of_one_owner_share_a_budget)
+{
+	const uint64_t budget = 3 << 20;
+	write_bytes(UPPER "large", 1 << 20);
+	ck_assert_int_eq(copy_within(RUN, "ckp_1", budget), 0);
+	ck_assert_int_eq(copy_within("ckp_1", "proc_fork", budget), 0);
+	ck_assert_int_eq(copy_within(RUN, "ckp_2", budget), COW_OVER_BUDGET);
+	ck_assert(!exists("ckp_2") && !exists("ckp_2.partial"));
+	ck_assert_int_eq(copy_within(RUN, "ckp_2", 2 * budget), 0);
+	ck_assert_int_eq(request(CHANGE_OP_DROP, "ckp_1", "", 0), 0);
+	ck_assert_int_eq(request(CHANGE_OP_DROP, "proc_fork", "", 0), 0);
+	ck_assert_int_eq(copy_within(RUN, "ckp_3", budget), 0);
+}
+END_TEST
+
+START_TEST(empty_files_and_damaged_or_missing_records_count_for_the_budget)
+{
+	write_bytes(UPPER "large", 1 << 20);
+	ck_assert_int_eq(copy_within(RUN, "ckp_1", 0), 0);
+	ck_assert_int_eq(copy_within(RUN, "ckp_2", 0), 0);
+	ck_assert_int_eq(unlinkat(cow.fd, "ckp_1/copied", 0), 0);
+	write_text("ckp_2/copied", "short", 0600);
+	ck_assert_int_eq(copy_within(RUN, "ckp_3", 3 << 20), COW_OVER_BUDGET);
+	ck_assert_int_eq(copy_within(RUN, "ckp_3", 4 << 20), 0);
+	ck_assert_int_eq(unlinkat(cow.fd, UPPER "large", 0), 0);
+	for (unsigned i = 0; i < 100; i++) {
+		char name[64];
+		snprintf(name, sizeof name, UPPER "%u", i);
+		write_text(name, "", 0600);
+	}
+	ck_assert_int_eq(request(CHANGE_OP_SWEEP, "sweep", RUN, sizeof RUN), 0);
+	ck_assert_int_eq(copy_within(RUN, "ckp_4", 100 * 1024), COW_OVER_BUDGET);
+}
+END_TEST
+
+/* A record of another owner, as a privileged spawner sees it. */
+START_TEST(copies_of_others_do_not_count)
+{
+	uint32_t record[4]; /* magic, uid, bytes */
+	write_bytes(UPPER "large", 1 << 20);
+	ck_assert_int_eq(copy_within(RUN, "ckp_1", 2 << 20), 0);
+	fd_auto int fd = openat(cow.fd, "ckp_1/copied", O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(pread(fd, record, sizeof record, 0), sizeof record);
+	record[1]++;
+	ck_assert_int_eq(pwrite(fd, record, sizeof record, 0), sizeof record);
+	ck_assert_int_eq(copy_within(RUN, "ckp_2", 2 << 20), 0);
+	ck_assert_int_eq(copy_within(RUN, "ckp_3", 2 << 20), COW_OVER_BUDGET);
+}
+END_TEST
+
 #define TESTS                                                                                                         \
 	SUITE_TESTS(a_copy_has_the_files_with_their_modes_and_times,                                                  \
 		    a_copy_is_a_run_with_the_same_owner_start_and_roots, whiteouts_and_marks_of_the_overlay_are_kept, \
@@ -484,7 +558,8 @@ END_TEST
 		    a_sweep_removes_unfinished_copies_and_keeps_named_ones, an_interrupted_copy_can_be_repeated,      \
 		    a_run_can_start_again_while_its_remains_are_removed, invalid_requests_are_rejected,               \
 		    copies_leave_helpers_for_other_requests, a_run_starts_only_with_a_matching_copy_of_its_owner,     \
-		    a_directory_that_replaced_the_checked_one_is_not_changed)
+		    a_directory_that_replaced_the_checked_one_is_not_changed, copies_of_one_owner_share_a_budget,     \
+		    empty_files_and_damaged_or_missing_records_count_for_the_budget, copies_of_others_do_not_count)
 
 int main(void)
 {
