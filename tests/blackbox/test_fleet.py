@@ -226,7 +226,8 @@ def test_cancel_by_another_key_reports_the_nodes_answer():
             bus.overwrite(task, dict(bus.document(task), state="running", node="n1", claim="c1", attempt=1))
         s.fleet("cancel", "t1")
         asked = bus.document("t1")["cancel"]
-        kept = s.fleet("cancel", "t1", env=other).err.decode()
+        kept = s.fleet("cancel", "t1", env=other, status=1).err.decode()
+        assert "whether task t1 will be cancelled is not known" in kept, kept
         assert "it does not answer" in kept and "was left as it is" in kept and bus.document("t1")["cancel"] == asked, kept
 
         node.subscribe("bailiff.node.n1.cancel")
@@ -237,7 +238,7 @@ def test_cancel_by_another_key_reports_the_nodes_answer():
                     bus.overwrite(task, dict(bus.document(task), state="cancelled"))
                 node.answer(json.dumps(header).encode() + b"\n")
             answered = pool.submit(answer, {"ok": False, "code": "not_found", "error": "there is no such task here"})
-            stored = s.fleet("cancel", "t2", env=other).err.decode()
+            stored = s.fleet("cancel", "t2", env=other, status=1).err.decode()
             answered.result()
             assert "there is no such task here" in stored and "does not answer" not in stored and "the request is stored" in stored, stored
             assert bus.document("t2")["cancel"]["key"] != asked["key"]
@@ -247,6 +248,13 @@ def test_cancel_by_another_key_reports_the_nodes_answer():
             answered.result()
             assert "cancel" not in bus.document("t3"), "it has ended, so nothing is written"
         assert "had ended already: cancelled" in s.fleet("cancel", "t3", env=other).err.decode()
+
+        # The node where it ran does not answer: the retry is stored, and its effect is not known.
+        bus.overwrite("t1", dict(bus.document("t1"), state="lost"))
+        retried = s.fleet("retry", "--json", "t1", env=other, status=1)
+        assert retried.json == [{"taskId": "t1", "result": "unconfirmed"}], retried.json
+        assert "whether task t1 will run again is not known" in json.loads(retried.err)["error"]["message"], retried.err
+        assert bus.document("t1")["state"] == "queued"
 
 
 def free_ports(count):

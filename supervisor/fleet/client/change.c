@@ -101,11 +101,12 @@ static int add_cancel(struct connection *x, struct fleet_task *t, struct permiss
 }
 
 /* The node has not confirmed the request. Returns 2. */
-static int fail_unconfirmed(const char *id, const struct permission *c, bool kept, struct err *e)
+static int fail_unconfirmed(const char *id, const struct permission *c, const char *effect, bool kept, struct err *e)
 {
 	err_set(e, ERR_UNAVAILABLE,
-		"task %s was submitted by another key, and its node did not confirm the request (%s): %s", id,
-		c->answer.message[0] ? c->answer.message : "it does not answer",
+		"whether task %s will %s is not known: it was submitted by another key, and its node did not confirm "
+		"the request (%s); %s",
+		id, effect, c->answer.message[0] ? c->answer.message : "it does not answer",
 		kept ? "a request of its submitter to cancel it is stored already, and was left as it is"
 		     : "the request is stored, and the node ignores it unless this key is one of its operators");
 	return 2;
@@ -127,7 +128,7 @@ int change_cancel(struct connection *x, const char *id, struct err *e)
 		return 1;
 	}
 	if (c.unconfirmed)
-		return fail_unconfirmed(id, &c, r == 1, e);
+		return fail_unconfirmed(id, &c, "be cancelled", r == 1, e);
 	if (t.task.state == FLEET_RUNNING && is_own(x, &t.task))
 		(void)ask_to_cancel(x, &t.task, &ignored);
 	return 0;
@@ -180,7 +181,7 @@ static int change_retry(struct connection *x, const char *id, struct err *e)
 
 	if (change_task(x, id, add_retry, &c, &t, e) < 0 || submit_enqueue(x, &t.task, e) < 0)
 		return -1;
-	return c.unconfirmed ? fail_unconfirmed(id, &c, false, e) : 0;
+	return c.unconfirmed ? fail_unconfirmed(id, &c, "run again", false, e) : 0;
 }
 
 /* Applies one of them to every task that the arguments name. */
@@ -204,7 +205,7 @@ static int change_all(struct cli *c, bool retry)
 		if (retry && list.n > 1 && list.v[i].task.state == FLEET_COMPLETED)
 			continue;
 		r = retry ? change_retry(&x, id, &e) : change_cancel(&x, id, &e);
-		if (r < 0)
+		if (r < 0 || r == 2)
 			result = cli_fail(c, EXIT_FAILED, &e, "fleet %s", c->opts.args[0]);
 		if (r < 0)
 			continue;
@@ -212,7 +213,7 @@ static int change_all(struct cli *c, bool retry)
 		jw_kstr(&w, "taskId", id);
 		jw_kstr(&w, "result", r == 1 ? "ended" : r == 2 ? "unconfirmed" : retry ? "queued" : "cancelling");
 		jw_obj_end(&w);
-		if (r > 0 && !cli_as_json(c))
+		if (r == 1 && !cli_as_json(c))
 			cli_error("%s", e.message);
 	}
 	jw_arr_end(&w);
