@@ -184,8 +184,9 @@ void violation_needs_add(struct violation_needs *n, struct jval v)
 	bool file = jval_is_str(jval_get(v, "kind"), "filesystem");
 	bool read = jval_is_str(operation, "read") || jval_is_str(operation, "execute");
 
-	/* The sandbox did not cause it: no permission would help. */
-	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user"))
+	/* The sandbox did not cause it: no permission would help; or none is advised. */
+	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") ||
+	    jval_is_str(jval_get(v, "reason"), VIOLATION_GIT_ELSEWHERE))
 		return;
 	if (jval_is_str(jval_get(v, "reason"), "protected")) {
 		n->protected = true;

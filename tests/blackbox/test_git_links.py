@@ -231,6 +231,20 @@ def test_link_to_a_repository_without_backlink_gives_no_access(home):
     assert f"--rw {main}/.git " in err, err
 
 
+def test_hint_never_suggests_a_directory_that_is_not_a_repositorys(home):
+    for name in (".ssh", ".ssh/worktrees/x", ".password-store/.git", "secret", ".config/x.git"):
+        target = os.path.join(home.work, name)
+        os.makedirs(target, exist_ok=True)
+        err = gives_nothing(home, target, target + "/evil")
+        assert "--rw" not in err and "--ro" not in err and "not named like a repository" in err, (name, err)
+    for target in (os.path.join(os.path.expanduser("~"), ".ssh"), "/etc/.git", "/var/lib/bailiff/x.git", "/"):
+        err = inside(home, forged(home, target), "git status", status=128).err.decode()
+        assert "--rw" not in err and "--ro" not in err, (target, err)
+    with home.rpc() as rpc:
+        opened = [e["payload"]["wouldOpen"] for e in rpc.events() if "wouldOpen" in e["payload"]]
+    assert not any(name in root for o in opened for root in o["writeRoots"] + o["readRoots"] for name in (".ssh", ".password-store", "secret", ".config", "/etc")), opened
+
+
 def test_option_in_the_hint_makes_git_work(home):
     main, _ = linked(home)
     tree = forged(home, main + "/.git")

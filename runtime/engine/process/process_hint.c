@@ -14,6 +14,7 @@
 
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "runtime/engine/process/process.h"
 #include "sandbox/output_hint.h"
 #include "sandbox/violation.h"
@@ -115,6 +116,40 @@ static bool is_private_tmp(const struct guesses *g, const char *given, const cha
 	       tmp > process_path_depth(path, jval_get(g->made, "readRoots"));
 }
 
+/* Whether a path that the sandbox must not show is in the directory, or the directory in it; a home may be shown. */
+static bool meets_any(const char *folder, struct jval paths)
+{
+	char path[PATH_MAX];
+
+	for (struct jiter it = jiter_on(paths); jiter_next(&it);)
+		if (jval_str(it.value, path, sizeof path) >= sizeof path || path_within(folder, path) ||
+		    (path_within(path, folder) && strcmp(path, "/home") != 0 && strcmp(path, "/root") != 0))
+			return true;
+	return false;
+}
+
+/*
+ * Whether a person may be advised to open it. A downloaded tree can name any directory in its .git file, so the advice
+ * is given only for what is called like a repository (.git, NAME.git) and is not in a directory where programs keep
+ * their own files (~/.ssh, ~/.config …) or where the sandbox hides or protects something.
+ */
+static bool is_named_like_repository(const struct guesses *g, const char *folder)
+{
+	char name[NAME_MAX + 1];
+	bool found = false;
+
+	for (const char *at = folder; *at == '/';) {
+		if (path_step(&at, name) < 0)
+			return false;
+		const size_t n = strlen(name);
+		if (name[0] == '.' && strcmp(name, ".git") != 0)
+			return false;
+		found |= n >= 4 && strcmp(name + n - 4, ".git") == 0;
+	}
+	return found && !path_within("/etc", folder) && !meets_any(folder, jval_get(g->made, "hidden")) &&
+	       !meets_any(folder, jval_get(g->made, "protected"));
+}
+
 /* The git directory of the workspace, where it does not name the workspace (sandbox/git_link.h). */
 static bool is_left_out(const struct guesses *g, struct violation *v)
 {
@@ -126,7 +161,7 @@ static bool is_left_out(const struct guesses *g, struct violation *v)
 	memcpy(v->path, folder, n + 1);
 	v->directory = true;
 	v->operation = "write";
-	v->reason = PROCESS_REASON_GIT_LEFT_OUT;
+	v->reason = is_named_like_repository(g, folder) ? PROCESS_REASON_GIT_LEFT_OUT : VIOLATION_GIT_ELSEWHERE;
 	return true;
 }
 
