@@ -517,7 +517,7 @@ static void handle_events(struct guard *g)
 	if (g->polls[POLL_AUDIT].revents)
 		guard_audit_on_recipient(g);
 	if (g->polls[POLL_WATCH].revents &&
-	    policy_watch_touched(g->watch_fd, g->o->file + GUARD_FILE_POLICY, WATCHED_FILES))
+	    policy_watch_touched(&g->watch_fd, g->o->file + GUARD_FILE_POLICY, WATCHED_FILES))
 		g->child[GUARD_RUNTIME].tell_reload = true;
 }
 

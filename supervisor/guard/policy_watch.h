@@ -2,9 +2,9 @@
 #define BAILIFF_GUARD_POLICY_WATCH_H
 
 /*
- * Reports when a policy file was written, replaced, created or removed. The directories are watched (inotify), since
- * editors replace files. It is only a hint to reload the policy: a directory that does not exist at the start, or the
- * target of a symbolic link elsewhere, is not watched; SIGHUP still reloads those.
+ * Reports when a policy file was written, replaced, created (also with link(2)) or removed, and when a directory of its
+ * path was created, replaced or removed. The directories are watched (inotify), since editors replace files. It is only
+ * a hint to reload the policy: the target of a symbolic link elsewhere is not watched; SIGHUP still reloads that.
  */
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 /* `files`: absolute paths, NULL = none. Returns −1 if nothing can be watched. */
 int policy_watch_open(const char *const *files, size_t n);
-/* Reads the queued events; true if one of the files was touched. */
-bool policy_watch_touched(int fd, const char *const *files, size_t n);
+/* Reads the queued events; true if one of the files was touched. If directories were replaced, *fd is another one. */
+bool policy_watch_touched(int *fd, const char *const *files, size_t n);
 
 #endif

@@ -31,6 +31,12 @@ def test_changed_policy_file_is_reloaded_automatically():
         until("it is written again", lambda: denied(rpc, home))
         os.unlink(path)
         until("it is gone", lambda: not denied(rpc, home))
+        with open(path + ".new", "w") as f:
+            json.dump({"permissions": {"deny": ["Bash(true)"]}}, f)
+        os.link(path + ".new", path)
+        until("the linked file is in effect", lambda: denied(rpc, home))
+        os.unlink(path)
+        until("it is gone again", lambda: not denied(rpc, home))
         changed = [e["payload"]["summary"] for e in rpc.events(types=["policy.changed"])]
         assert len(changed) >= 4 and "gone" in changed[-1], changed
 
