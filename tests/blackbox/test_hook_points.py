@@ -73,6 +73,28 @@ def test_hooks_check_what_an_agent_types_over_mcp():
         valid(home, rpc)
 
 
+def test_hooks_of_input_get_the_mode_of_the_process_also_after_a_restart():
+    """A policy file gave it the mode; that of the session is another one."""
+    hooks = pre("cat >>seen; echo >>seen", matcher="write_stdin")
+    with Hooked(hooks, permissions={"defaultMode": "never", "allow": ["Bash"]}) as home, home.rpc() as rpc:
+        process = rpc.start(["cat"], cwd=home.work, stdin="pipe", env={"HOME": "/srv/other"})["processId"]
+        rpc.call("write_process_stdin", processId=process, data="one\n", runHooks=True)
+        home.policy({"hooks": hooks})
+        rpc.call("reload_policy")
+        rpc.call("write_process_stdin", processId=process, data="two\n", runHooks=True)
+        home.kill_part("runtime")
+        until("the next runtime answers", home.answers)
+        with home.rpc() as later:
+            later.call("write_process_stdin", processId=process, data="three\n", runHooks=True)
+            known = later.call("get_process", processId=process)
+            assert (known["permissionMode"], known["home"]) == ("never", "/srv/other"), known
+            later.call("close_process_stdin", processId=process)
+            later.wait(process)
+            assert later.outputs(process)["stdout"] == b"one\ntwo\nthree\n"
+        seen = [json.loads(line) for line in home.text("seen").split()]
+        assert [(s["tool_input"]["text"], s["permission_mode"]) for s in seen] == [(t, "dontAsk") for t in ("one\n", "two\n", "three\n")], seen
+
+
 def terminate_during_policy_read(home, rpc, go):
     """The start by `go` waits for the workspace's policy files, because the spawner is stopped; terminated then, it ends immediately."""
     os.makedirs(home.made(".bailiff"), exist_ok=True)

@@ -116,7 +116,7 @@ static void run_hooks(struct checked_input *in, struct process *p, const struct 
 	s.cwd = p->cwd;
 	s.waits = "call";
 	s.untrusting = p->mode == MODE_UNTRUSTED;
-	v = hook_input(&s, (int)permission_mode_of(in->engine, p->session_id));
+	v = hook_input(&s, p->mode >= 0 ? p->mode : (int)permission_mode_of(in->engine, p->session_id));
 	json_object_set_new(v, "tool_name", json_string(in->tool.names[0]));
 	json_object_set(v, "tool_input", in->tool.input);
 	json_object_set_new(v, "tool_use_id", json_string(p->id));

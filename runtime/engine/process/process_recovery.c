@@ -15,6 +15,7 @@
 
 #include "runtime/engine/core/core.h"
 
+#include "policy/rules.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -73,6 +74,17 @@ static void take_owner(struct process *p, struct jval owner)
 		id_copy(p->sandbox_id, p->owner_id);
 }
 
+/* The mode and home for which it was decided. A document of an earlier version has neither. */
+static void take_decision(struct process *p, struct jval m)
+{
+	char name[32] = "";
+
+	copy_member(jval_get(m, "permissionMode"), name, sizeof name);
+	p->mode = permission_mode_find(name);
+	if (jval_get(m, "home").type == JT_STRING)
+		p->home = jval_strdup(jval_get(m, "home"));
+}
+
 /* Returns false if the process was never started. */
 static bool take_document(struct process *p, struct jval m)
 {
@@ -97,6 +109,7 @@ static bool take_document(struct process *p, struct jval m)
 	copy_member(jval_get(m, "startedAt"), started, sizeof started);
 	(void)clock_parse(started, &p->started_real_us);
 	take_owner(p, jval_get(m, "owner"));
+	take_decision(p, m);
 	copy_member(jval_get(m, "planHash"), p->plan_hash, sizeof p->plan_hash);
 	p->profile = jval_strdup(jval_get(m, "sandboxProfile"));
 	/* Which hooks apply after its end depends on them. */

@@ -8,6 +8,8 @@
  */
 
 #include "runtime/engine/core/core.h"
+
+#include "policy/rules.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session.h"
 
@@ -116,7 +118,8 @@ static int started_fact(const struct process *p, struct transaction *tx)
 				      : JSON_NONE,
 		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p),
 		    .warnings = has_warnings(p) ? json_from_writer(write_warnings, p, 0) : JSON_NONE,
-		    .startedBy = json_requester(&p->by));
+		    .startedBy = json_requester(&p->by),
+		    .permissionMode = permission_mode_name((enum permission_mode)p->mode), .home = p->home);
 }
 
 /* The result of start_process. */
