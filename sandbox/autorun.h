@@ -67,10 +67,15 @@ void autorun_before(struct autorun *a);
 bool autorun_after(struct autorun *a);
 
 /*
- * Whether a file's name alone makes it one, of whichever folder. Bare repositories, and files that a link or a
- * configuration leads to, are not recognised in this way.
+ * Whether a file's name alone makes it one, of whichever folder. `is_git` tells whether the directory so many levels
+ * above the file's is a git directory, which a bare repository's name does not say. Every file with the name of a git
+ * hook is one: core.hooksPath can be in any configuration. Other files that a link or a configuration leads to are not
+ * recognised in this way.
  */
-bool autorun_name_matches(const char *path);
+typedef bool (*autorun_is_git_fn)(void *ctx, size_t levels);
+bool autorun_name_matches(const char *path, autorun_is_git_fn is_git, void *ctx);
+/* The names of git hooks, one after another; NULL at the end. */
+const char *autorun_hook_name(size_t i);
 
 struct buf;
 /* Writes the report of what autorun_after found, sealed with the key, for the run's owner. */

@@ -16,11 +16,14 @@
 #include "supervisor/spawner/cow_undo.h"
 
 #include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
 #include "sandbox/autorun.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool is_later(const struct timespec *a, const struct timespec *b)
@@ -107,15 +110,50 @@ static void check_conflict(struct cow_walk *w, struct cow_spot *s)
 		s->replaces = folder_now != folder_then || !S_ISREG(s->host.st_mode) != !S_ISREG(s->upper.st_mode);
 }
 
-static bool looks_like_autorun(const struct cow_walk *w, const struct cow_spot *s)
+/* In the layer or on the host: of a path from the entry's directory. */
+static bool has_entry(const struct cow_spot *s, const char *path)
+{
+	struct stat st;
+	return (fstatat(s->upper_dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && !cow_whiteout(&st)) ||
+	       (s->host_dir >= 0 && fstatat(s->host_dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+/* A part of git's own criteria is enough: what is missing may be applied later. */
+static bool is_git_folder(void *spot, size_t levels)
+{
+	static const char *const names[] = { "HEAD", "objects", "refs" };
+	bool has[countof(names)];
+	char path[3 * COW_DEPTH_MAX + 16];
+	if (levels > COW_DEPTH_MAX)
+		return true;
+	for (size_t i = 0; i < countof(names); i++) {
+		size_t n = 0;
+		for (size_t up = 0; up < levels; up++, n += 3)
+			memcpy(path + n, "../", 3);
+		snprintf(path + n, sizeof path - n, "%s", names[i]);
+		has[i] = has_entry(spot, path);
+	}
+	return has[0] || (has[1] && has[2]);
+}
+
+/* Hooks read other files of their directory. */
+static bool is_beside_hook(const struct cow_spot *s)
+{
+	for (size_t i = 0; autorun_hook_name(i); i++)
+		if (has_entry(s, autorun_hook_name(i)))
+			return true;
+	return false;
+}
+
+static bool looks_like_autorun(const struct cow_walk *w, struct cow_spot *s)
 {
 	return s->type != CHANGE_TYPE_FOLDER && s->kind != CHANGE_KIND_DELETED &&
-	       autorun_name_matches(w->path + w->root_len) &&
-	       !change_list_names(w->paths, w->paths_len, w->path, w->path_len);
+	       !change_list_names(w->paths, w->paths_len, w->path, w->path_len) &&
+	       (autorun_name_matches(w->path + w->root_len, is_git_folder, s) || is_beside_hook(s));
 }
 
 /* True for an autorun file that the request does not name: those are applied only by name. */
-static bool is_held_back(const struct cow_walk *w, const struct cow_spot *s)
+static bool is_held_back(const struct cow_walk *w, struct cow_spot *s)
 {
 	for (size_t at = 0; at < w->held_len; at += strlen(w->held + at) + 1) {
 		const char *path = w->held + at + 1;

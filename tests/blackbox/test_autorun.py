@@ -377,6 +377,26 @@ def test_apply_holds_autorun_files_back_in_folders_made_unreadable(home):
         assert sorted(c["path"] for c in done["conflicts"]) == [path.replace("shut", "again") for path in held], done
 
 
+def test_apply_holds_bare_repositories_and_hooks_back_in_folders_made_unreadable(home):
+    """A bare repository is recognised by its files, a target of core.hooksPath by the names of hooks."""
+    tree = project(home)
+    script = ("mkdir -p shut/bare/objects shut/bare/refs shut/bare/hooks/lib shut/tools shut/plain/hooks; cd shut; echo x > bare/HEAD; echo x > bare/config; "
+              "echo x > bare/hooks/lib/x; echo x > tools/pre-push; echo x > tools/common.sh; echo x > plain/config; echo x > plain/hooks/use.ts; cd ..; chmod 0 shut")
+    held = sorted(os.path.join(tree, "shut", n) for n in ("bare/config", "bare/hooks/lib/x", "tools/pre-push", "tools/common.sh"))
+    with home.rpc() as rpc:
+        process, result = run(rpc, tree, script, cow=True)
+        if result["status"] == "failed":
+            raise Skip("no copy-on-write here")
+        assert result["autorun"]["notExamined"] == ["shut"], result
+        for _ in range(2):  # also after the rest of the repository was applied
+            done = rpc.call("apply_changes", processId=process)
+            assert sorted(c["path"] for c in done["conflicts"]) == held, done
+        os.chmod(os.path.join(tree, "shut"), 0o700)
+        assert os.path.exists(os.path.join(tree, "shut/plain/hooks/use.ts")) and os.path.exists(os.path.join(tree, "shut/bare/HEAD"))
+        assert not any(os.path.exists(path) for path in held)
+        assert rpc.call("apply_changes", processId=process, paths=held)["applied"], done
+
+
 def wait_and_write(rpc, tree):
     started = rpc.start(["sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; echo x > .envrc"], cwd=tree, onDisconnect="keep")
     until("the command runs", lambda: os.path.exists(os.path.join(tree, "ready")))
