@@ -3,6 +3,7 @@
 import signal
 
 import harness
+from test_policy import ASK, Policed
 
 BY = {
     "session_snapshot": "sessionId", "thread_read_model": "threadId", "tool_inventory_snapshot": None, "queue_snapshot": "threadId",
@@ -37,6 +38,16 @@ def test_environment_of_a_thread_is_that_of_its_latest_command(home):
         turns = rpc.call("get_thread_read", threadId=ids["threadId"])["turns"]
         assert (turns[-1]["source"], turns[-1]["status"]) == ("system", "completed"), "nothing of it is awaited"
         assert rpc.call("get_execution_environment", threadId=ids["threadId"])["turnId"] == work["turnId"]
+
+
+def test_snapshot_with_a_process_that_waits_for_permission_is_valid():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        asked = rpc.call("start_process", command=["touch", "x"], cwd=home.work)
+        assert asked["status"] == "waiting_permission", asked
+        session = rpc.call("get_session", sessionId=asked["sessionId"])
+        waiting, = [p for t in session["threads"] for turn in t["turns"] for p in turn["processes"]]
+        assert (waiting["processId"], waiting["status"]) == (asked["processId"], "waiting_permission"), waiting
+        harness.validate(harness.snapshot_validators(), [session])
 
 
 def test_every_snapshot_kind_is_the_same_after_a_restart(home):
