@@ -10,6 +10,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun.h"
 
 #include <stdio.h>
 
@@ -450,28 +451,31 @@ static void write_subverbs(const struct verb *v, struct buf *out)
 	}
 }
 
+/* The row of verbs.def; NULL: the subverb has none. */
+static const struct subverb *find_subverb(const struct verb_table *t, const struct verb *v, const char *subverb)
+{
+	for (size_t i = 0; subverb && i < t->nsubverbs; i++)
+		if (strcmp(t->subverbs[i].noun, v->key) == 0 && strcmp(t->subverbs[i].name, subverb) == 0)
+			return &t->subverbs[i];
+	return NULL;
+}
+
 /* The id that a row of verbs.def wants at this position ("taskId:task …"). False: the subverb has no such row. */
 static bool add_id_argument(struct collection *into, const struct verb *v, const char *subverb, size_t position)
 {
-	const struct verb_table *t = into->cli->verbs;
+	const struct subverb *row = find_subverb(into->cli->verbs, v, subverb);
+	const char *spec = row ? row->args : "";
 
-	for (size_t i = 0; subverb && i < t->nsubverbs; i++) {
-		const char *spec = t->subverbs[i].args;
-
-		if (strcmp(t->subverbs[i].noun, v->key) != 0 || strcmp(t->subverbs[i].name, subverb) != 0)
-			continue;
-		/* An array takes all further arguments. */
-		for (; position && *spec && !memmem(spec, strcspn(spec, " "), "[]", 2); position--) {
-			spec += strcspn(spec, " ");
-			spec += strspn(spec, " ");
-		}
-		size_t n = strcspn(spec, " "), name = strcspn(spec, ": ");
-		int kind = name < n ? id_kind_of(spec + name + 1, n - name - 1) : -1;
-		if (kind >= 0)
-			add_listing(into, &id_kinds[kind]);
-		return true;
+	/* An array takes all further arguments. */
+	for (; position && *spec && !memmem(spec, strcspn(spec, " "), "[]", 2); position--) {
+		spec += strcspn(spec, " ");
+		spec += strspn(spec, " ");
 	}
-	return false;
+	size_t n = strcspn(spec, " "), name = strcspn(spec, ": ");
+	int kind = name < n ? id_kind_of(spec + name + 1, n - name - 1) : -1;
+	if (kind >= 0)
+		add_listing(into, &id_kinds[kind]);
+	return row;
 }
 
 static void add_argument(struct collection *into, const struct verb *v, const char *subverb, size_t position)
@@ -533,8 +537,9 @@ static struct context read_context(const struct verb *v, bool has_subverbs, cons
 }
 
 /* The name of an option, or "--net=ho": name and value as one word. */
-static void complete_option(struct collection *into, const struct verb *v, size_t name_len)
+static void complete_option(struct collection *into, const struct verb *v, const char *subverb, size_t name_len)
 {
+	const struct subverb *row = find_subverb(into->cli->verbs, v, subverb);
 	char name[64];
 
 	if (into->prefix[name_len]) {
@@ -550,7 +555,7 @@ static void complete_option(struct collection *into, const struct verb *v, size_
 	add_word(into, "--help");
 	for (size_t i = 0; i < OPT_COUNT; i++) {
 		snprintf(name, sizeof(name), "--%s", option_rows[i].name);
-		if (is_option_of(i, v))
+		if (is_option_of(i, v) && (!row || noun_takes_option(row, option_rows[i].name)))
 			add_word(into, name);
 	}
 }
@@ -571,7 +576,7 @@ static void complete_verb(struct collection *into, const struct verb *v, const c
 				       strcmp(v->name, "subagent") == 0 || strcmp(v->name, "fleet") == 0)) {
 		add_source(into, &(struct source)COMMANDS);
 	} else if (!x.options_ended && into->prefix[0] == '-') {
-		complete_option(into, v, strcspn(into->prefix, "="));
+		complete_option(into, v, x.subverb, strcspn(into->prefix, "="));
 	} else if (subverbs.len && !x.subverb) {
 		add_words(into, subverbs.data, " ");
 	} else {

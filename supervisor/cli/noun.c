@@ -312,14 +312,21 @@ static bool spec_names(const char *spec, bool options, const char *name)
 	return false;
 }
 
+static bool takes_option(const char *options, const char *args, const char *name)
+{
+	return strcmp(name, "json") == 0 || strcmp(name, "quiet") == 0 || spec_names(options, true, name) ||
+	       spec_names(args, false, name);
+}
+
+bool noun_takes_option(const struct subverb *s, const char *name) { return takes_option(s->options, s->args, name); }
+
 /* The subverbs of a noun share its options; one that this subverb has no use for must not be ignored. */
 static int check_options(struct cli *c, const char *subverb, const char *options, const char *args)
 {
 	for (size_t i = 0; i < c->opts.ngiven; i++) {
 		const char *name = option_rows[c->opts.given[i].option].name;
 
-		if (strcmp(name, "json") != 0 && strcmp(name, "quiet") != 0 && !spec_names(options, true, name) &&
-		    !spec_names(args, false, name))
+		if (!takes_option(options, args, name))
 			return cli_usage(c, "%s does not take --%s", subverb, name);
 	}
 	return 0;

@@ -11,6 +11,9 @@
 /* Runs the row of the current verb that the first argument names. The exit status. */
 int noun_run(struct cli *c);
 
+/* Whether the subverb accepts this option of its noun. */
+bool noun_takes_option(const struct subverb *s, const char *name);
+
 /* For functions of rows: writes the given options as members, as `spec` says. 0, or the exit status after an error. */
 int noun_options(struct cli *c, const char *spec, struct jw *w);
 /* Rejects a given option whose name is not in `names`. 0, or the exit status. */

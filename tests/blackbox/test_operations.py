@@ -44,6 +44,12 @@ def test_completion_offers_subverbs_and_their_arguments(home):
         assert words(home, "approve", "") == []
 
 
+def test_completion_offers_only_options_that_the_subverb_takes(home):
+    assert words(home, "daemon", "stop", "--") == ["--help", "--force", "--json"]
+    assert "--title" in words(home, "session", "create", "--") and "--archive" not in words(home, "session", "create", "--")
+    assert "--archive" in words(home, "session", "update", "x", "--") and "--archive" in words(home, "session", "--")
+
+
 def turn_of(rpc):
     return rpc.call("submit_turn", input=[{"type": "text", "text": "x"}])["turnId"]
 
