@@ -119,6 +119,21 @@ static int count_brackets(struct toml_line l, const char **ret_why)
 	return open;
 }
 
+/* A line with those after it that belong to its value: an array over several lines. */
+static bool next_statement(const char **at, struct toml_line *ret)
+{
+	struct toml_line l;
+	const char *why;
+
+	if (!next_line(at, ret))
+		return false;
+	for (int open = count_brackets(*ret, &why); open > 0 && next_line(at, &l);) {
+		open += count_brackets(l, &why);
+		ret->len = (size_t)(l.text + l.len - ret->text);
+	}
+	return true;
+}
+
 static bool is_string(struct toml_line value, const char *s)
 {
 	size_t n = strlen(s);
@@ -196,16 +211,6 @@ static const char *check_line(struct toml_line t)
 	return NULL;
 }
 
-/* The same for a line inside of an array, which copy_top does not distinguish from one outside. */
-static const char *check_line_of_array(struct toml_line t)
-{
-	struct toml_line value;
-
-	if (*t.text == '[')
-		return "an array in an array over several lines";
-	return is_key(t, "default", &value) ? "a key in an array; close the array first" : NULL;
-}
-
 /* Everything that copy_top and copy_ours rely on. The error has the line. */
 static int check_file(const char *present, struct err *e)
 {
@@ -220,7 +225,7 @@ static int check_file(const char *present, struct err *e)
 		if (!t.len || *t.text == '#')
 			continue;
 		int open = count_brackets(t, &why);
-		wrong = why ? why : depth ? check_line_of_array(t) : check_line(t);
+		wrong = why || depth ? why : check_line(t);
 		if (!wrong && !depth && top && is_key(t, "default", &value)) {
 			wrong = has_default ? "default stands there twice" : NULL;
 			has_default = true;
@@ -240,7 +245,7 @@ static bool block_is_ours(const char *at)
 {
 	struct toml_line l, value;
 
-	while (next_line(&at, &l) && !is_table(l))
+	while (next_statement(&at, &l) && !is_table(l))
 		if (is_key(l, "id", &value))
 			return is_string(value, "bailiff");
 	return false;
@@ -262,7 +267,7 @@ static const char *copy_top(const char *at, struct buf *out)
 	bool has_default = false, has_local = false;
 	struct toml_line l, value;
 
-	for (const char *before = at; next_line(&at, &l); before = at) {
+	for (const char *before = at; next_statement(&at, &l); before = at) {
 		if (is_table(l)) {
 			at = before;
 			break;
@@ -293,15 +298,10 @@ static const char *copy_ours(const char *at, const struct setup_entry *entry, st
 	struct toml_line l, value;
 
 	write_program(out, entry);
-	for (const char *before = at; next_line(&at, &l); before = at) {
+	for (const char *before = at; next_statement(&at, &l); before = at) {
 		if (is_table(l))
 			return before;
-		const char *why;
-		if (is_key(l, "args", &value) && starts_with(value, "["))
-			for (int open = count_brackets(l, &why);
-			     open > 0 && next_line(&at, &l);) /* a multi-line array */
-				open += count_brackets(l, &why);
-		else if (!is_key(l, "id", &value) && !is_key(l, "program", &value) && !is_key(l, "args", &value))
+		if (!is_key(l, "id", &value) && !is_key(l, "program", &value) && !is_key(l, "args", &value))
 			copy_line(out, l);
 	}
 	return at;
@@ -316,7 +316,7 @@ int setup_merge_toml(const char *present, const struct setup_entry *entry, struc
 	if (check_file(at, e) < 0)
 		return -1;
 	at = copy_top(at, ret);
-	while (next_line(&at, &l)) {
+	while (next_statement(&at, &l)) {
 		copy_line(ret, l);
 		if (!is_environment(l) || !block_is_ours(at))
 			continue;

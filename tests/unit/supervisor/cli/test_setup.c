@@ -156,6 +156,23 @@ START_TEST(an_entry_is_added_to_toml_files)
 }
 END_TEST
 
+START_TEST(arrays_in_arrays_over_several_lines_are_kept)
+{
+	HAS(SETUP_CODEX_ENVIRONMENTS, "a = [\n  [1, 2], # [\n  [\n    \"]\",\n  ],\n]\ndefault = \"x\"\n[t]\nb = 1\n",
+	    "a = [\n  [1, 2], # [\n  [\n    \"]\",\n  ],\n]\ndefault = \"bailiff\"\n[t]\nb = 1\n");
+	/* What looks like a table, or like a key of ours, in an array is neither. */
+	HAS(SETUP_CODEX_ENVIRONMENTS,
+	    "[[environments]]\nid = \"bailiff\"\nargs = [\n  [\n[\"x\"]\n  ],\n]\nextra = [\n[[1]],\n{ id = \"b\" "
+	    "},\n]\nlast = "
+	    "1\n",
+	    "args = [\"codex-exec-server\"]\nextra = [\n[[1]],\n{ id = \"b\" },\n]\nlast = 1\n");
+	HAS(SETUP_CODEX_ENVIRONMENTS, "[[environments]]\nextra = [\n[1],\n]\nid = \"bailiff\"\n",
+	    "[[environments]]\nid = \"bailiff\"\nprogram = \"/opt/bailiff\"\nargs = [\"codex-exec-server\"]\nextra = "
+	    "[\n[1],\n]\n");
+	check_rejected(SETUP_CODEX_ENVIRONMENTS, "a = [\n  [\n]\n", "line 3");
+}
+END_TEST
+
 START_TEST(the_home_is_part_of_the_entry)
 {
 	const struct setup_entry with_home = { .program = "/opt/bailiff", .home = "/srv/\"b" };
@@ -173,5 +190,6 @@ int main(void)
 {
 	return SUITE("setup", an_entry_is_added_to_json_files, an_existing_entry_is_not_changed,
 		     other_contents_stay_byte_for_byte, comments_are_kept, invalid_files_are_rejected_with_the_position,
-		     an_entry_is_added_to_toml_files, the_home_is_part_of_the_entry);
+		     an_entry_is_added_to_toml_files, arrays_in_arrays_over_several_lines_are_kept,
+		     the_home_is_part_of_the_entry);
 }
