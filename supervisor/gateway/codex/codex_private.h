@@ -143,6 +143,7 @@ struct codex_process {
 	bool tty, stdin_open;
 	struct codex_call *start; /* the pending process/start */
 	bool unwanted;            /* the client terminated it before the daemon's id was known */
+	bool started;             /* process.started arrived: tty and stdin_open are the event's */
 	bool answered;            /* process/start was answered, so notifications may be sent */
 	bool reading;
 	struct codex_chunk *chunk; /* chunk[i] has the sequence number i + 1 */

@@ -321,6 +321,7 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 	if (strcmp(type, "process.started") == 0) {
 		if (*json_get_text(event, "sandboxId"))
 			strmap_put(&s->sandboxes, json_get_text(event, "sandboxId"), s);
+		p->started = true;
 		apply_refs(p, payload);
 		resolve_approval(p, true, payload);
 	} else if (strcmp(type, "process.output") == 0) {

@@ -201,6 +201,11 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 		if (answered)
 			return;
 	}
+	/* The reply may overtake the event, and the client may write as soon as it has an answer. */
+	if (!c->asked && !p->started) {
+		p->tty = json_get_flag(c->params, "tty");
+		p->stdin_open = p->tty || json_get_flag(c->params, "pipeStdin");
+	}
 	if (!c->asked)
 		return codex_process_started(p);
 	(void)snprintf(c->action, sizeof(c->action), "%s", action ? action : "");

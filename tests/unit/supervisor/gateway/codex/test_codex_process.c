@@ -85,16 +85,22 @@ static void tear_down(void)
 	event_base_free(it.base);
 }
 
-static void request_start(void)
+static void request_start_with(const char *more)
 {
-	feed("{\"id\":2,\"method\":\"process/"
-	     "start\",\"params\":{\"processId\":\"p\",\"argv\":[\"true\"],\"cwd\":\"file:///"
-	     "\",\"env\":{},\"tty\":false}}");
+	mem_auto char *line = mem_printf(
+		"{\"id\":2,\"method\":\"process/"
+		"start\",\"params\":{\"processId\":\"p\",\"argv\":[\"true\"],\"cwd\":\"file:///"
+		"\",\"env\":{},%s}}",
+		more);
+
+	feed(line);
 	answer("get_sandbox",
 	       "{\"confined\":true,\"sandboxProfile\":{\"writeRoots\":[],\"readRoots\":[\"/"
 	       "\"],\"hidden\":[],\"private\":[],\"network\":\"none\"}}",
 	       NULL);
 }
+
+static void request_start(void) { request_start_with("\"tty\":false"); }
 
 static void send_evaluated(const char *id)
 {
@@ -191,6 +197,35 @@ START_TEST(test_events_before_the_reply_to_a_start_are_sent_after_it)
 }
 END_TEST
 
+/* After a restart of the runtime the repeated start is answered before the events are. */
+START_TEST(test_stdin_is_open_before_the_event_of_the_start)
+{
+	static const struct {
+		const char *start;
+		bool open;
+	} rows[] = { { "\"tty\":true", true },
+		     { "\"tty\":false,\"pipeStdin\":true", true },
+		     { "\"tty\":false,\"pipeStdin\":false", false } };
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		if (i) {
+			tear_down();
+			set_up();
+		}
+		request_start_with(rows[i].start);
+		answer("start_process", "{\"processId\":\"proc_1\",\"status\":\"running\"}", NULL);
+		expect_messages("result");
+		feed("{\"id\":3,\"method\":\"process/"
+		     "write\",\"params\":{\"processId\":\"p\",\"chunk\":\"YQo=\",\"writeId\":\"1\"}}");
+		if (rows[i].open)
+			answer("write_process_stdin", "{\"bytes\":2}", NULL);
+		json_t *reply = json_array_get(it.heard, 0);
+		ck_assert_str_eq(json_string_value(json_object_get(json_object_get(reply, "result"), "status")),
+				 rows[i].open ? "accepted" : "stdinClosed");
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case cases[] = {
@@ -198,7 +233,8 @@ int main(void)
 		  SUITE_TESTS(test_a_failed_start_frees_its_name_before_its_events,
 			      test_a_failed_start_frees_its_name_after_its_events,
 			      test_late_events_of_a_failed_start_do_not_affect_another_process,
-			      test_events_before_the_reply_to_a_start_are_sent_after_it) },
+			      test_events_before_the_reply_to_a_start_are_sent_after_it,
+			      test_stdin_is_open_before_the_event_of_the_start) },
 	};
 
 	return suite_run_cases("codex_process", cases, countof(cases));
