@@ -128,6 +128,20 @@ def test_output_is_streamed_to_a_terminal(home):
         assert meta[-1]["terminal_exit"]["exit_code"] == 4, meta
 
 
+def test_text_that_is_split_within_a_character_is_shown(home):
+    """An event of output may end within a character. Only that character is lost in the editor, not the text around it."""
+    command = r"printf 'one \303'; sleep 1; printf '\244 zw\303\266lf\n'; sleep 1; printf 'a\377b\n'; sleep 1; printf 'x\000y'"
+    for capabilities in (TERMINALS, {}):
+        script = [{"calls": [call("shell", command=command)]}, {"text": "Done."}]
+        with home.rpc() as rpc, model(home, rpc, script), Acp(home, capabilities=capabilities) as acp:
+            acp.open(home.work)
+            updates = acp.run("go")[1]
+            shown = "".join(u["_meta"]["terminal_output"]["data"] for u in updates if "terminal_output" in u.get("_meta", {})) \
+                if capabilities else calls_of(updates)[0]["content"][0]["content"]["text"]
+            assert "one " in shown and " zwölf\n" in shown and "a\ufffdb\n" in shown, shown
+            assert shown.count("not text") == 1 and "3 bytes that are not text" in shown, shown
+
+
 def test_permission_is_requested(home):
     policy(home, ask=["Bash(touch *)"])
     for option, exists in (("allow_once", True), ("reject_once", False), ("nonsense", False)):

@@ -260,6 +260,28 @@ static void add_output(json_t *call, const struct buf *text)
 	json_object_set_new(call, "output", rpc_message_text(all.data, all.len));
 }
 
+/*
+ * Bytes that are not UTF-8 as a whole: binary data, or text whose first character began in the previous event, which
+ * does not contain its beginning. Such a character is replaced; the rest of the text is shown.
+ */
+static void write_bytes(const json_t *preview, uint64_t length, struct buf *out)
+{
+	buf_auto struct buf bytes = BUF_INIT;
+	size_t split = 0;
+
+	(void)text_base64_decode(json_string_value(preview), json_string_length(preview), &bytes);
+	if (!bytes.len || memchr(bytes.data, 0, bytes.len)) {
+		buf_printf(out, "(%llu bytes that are not text)\n", (unsigned long long)length);
+		return;
+	}
+	while (split < bytes.len && split < 3 && ((unsigned char)bytes.data[split] & 0xc0) == 0x80)
+		split++;
+	json_auto_t *valid = rpc_message_text(bytes.data + split, bytes.len - split);
+	if (split)
+		buf_str(out, "\xef\xbf\xbd");
+	text_sanitize(json_string_value(valid), json_string_length(valid), out);
+}
+
 static void on_output(struct acp_session *s, const json_t *event, const json_t *payload)
 {
 	const char *id = json_get_text(event, "toolCallId");
@@ -274,10 +296,10 @@ static void on_output(struct acp_session *s, const json_t *event, const json_t *
 	if (!is_shell(call))
 		return;
 	if (json_text_is(payload, "encoding", "base64"))
-		buf_printf(&text, "(%llu bytes that are not text)\n", (unsigned long long)length);
+		write_bytes(preview, length, &text);
 	else if (json_string_length(preview))
 		text_sanitize(json_string_value(preview), json_string_length(preview), &text);
-	if (!json_text_is(payload, "encoding", "base64") && length > shown + 3)
+	if (length > shown + 3)
 		buf_printf(&text, "\n… (%llu bytes omitted)\n", (unsigned long long)(length - shown));
 	if (!text.len)
 		return;
