@@ -129,7 +129,7 @@ static int open_database(struct store *store, struct err *e)
 	/* before LMDB follows a damaged pointer */
 	rc = lmdb_check_file(store->dir_fd, CHECK_PAGES, e);
 	if (rc < 0)
-		return err_wrap(e, "check data.mdb");
+		return -1;
 	if (rc > 0 && store->read_only)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", store->dir);
 	if (rc > 0 && store_dirs_check_lost(store, e) != 0)
@@ -155,9 +155,17 @@ static int open_database(struct store *store, struct err *e)
 	return 0;
 }
 
+int store_check_backup(int dir_fd, struct err *e)
+{
+	const int rc = lmdb_check_file(dir_fd, UINT64_MAX, e);
+
+	return rc > 0 ? err_set(e, ERR_CORRUPT, "it is empty") : rc;
+}
+
 int store_open(const struct store_options *o, struct store **ret, struct err *e)
 {
 	struct store *store = mem_zalloc(1, sizeof(*store));
+	bool database = false;
 
 	store_init(store, o);
 	store->loop = pthread_self();
@@ -166,8 +174,12 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
 		err_sys(e, errno, "create an eventfd");
 		goto fail;
 	}
-	if (store_dirs_open(store, e) != 0 || open_database(store, e) != 0)
+	if (store_dirs_open(store, e) != 0)
 		goto fail;
+	database = true;
+	if (open_database(store, e) != 0)
+		goto fail;
+	database = false;
 	space_init(store, o->quota_bytes, o->ballast_bytes);
 	if (durable_recover(store, e) != 0 || store_dirs_count_spool(store, e) != 0)
 		goto fail;
@@ -178,7 +190,7 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
 	*ret = store;
 	return 0;
 fail:
-	err_wrap(e, "open the store in '%s'", o->dir);
+	store_dirs_explain(store, database, e);
 	store_free(store);
 	return -1;
 }

@@ -83,6 +83,8 @@ struct store_options {
  * (ERR_NOT_FOUND) and shares the store with other readers.
  */
 int store_open(const struct store_options *o, struct store **ret, struct err *e);
+/* Checks the structure of <dir>/data.mdb, which is not open, without LMDB. Any thread or process. */
+int store_check_backup(int dir_fd, struct err *e);
 /*
  * Commits the queued batches; those that cannot be written now are rejected, even with STORE_MUST. Callbacks run.
  * Later batches are rejected at the next store_flush. Owners of callbacks stop the store before they free themselves.

@@ -154,18 +154,30 @@ static void real_path(int fd, char out[256])
 
 int store_dirs_check_lost(struct store *store, struct err *e)
 {
-	char dir[256], spool[256];
-
 	if (!was_used(store))
 		return 0;
+	return err_set(e, ERR_CORRUPT, "it is missing or empty, but its journal or outputs exist");
+}
+
+void store_dirs_explain(const struct store *store, bool database, struct err *e)
+{
+	char dir[256], spool[256];
+	const struct err cause = *e;
+
+	if (store->dir_fd < 0 || store->spool_fd < 0) {
+		err_wrap(e, "open the store in '%s'", store->dir);
+		return;
+	}
 	real_path(store->dir_fd, dir);
 	real_path(store->spool_fd, spool);
-	return err_set(
-		e, ERR_CORRUPT,
-		"'%s/" STORE_DIRS_DATA
-		"' is missing or empty, but its journal or outputs exist. Restore it from a backup (bailiff store "
-		"restore) or, to start again without its history, move '%s' and '%s' away",
-		dir, dir, spool);
+	if (!database || cause.code != ERR_CORRUPT)
+		err_wrap(e, "open the store in '%s'", dir);
+	else
+		err_set(e, ERR_CORRUPT,
+			"'%s/" STORE_DIRS_DATA
+			"' is damaged: %.160s. Restore it from a backup (bailiff store restore) or, to "
+			"start again without its history, move '%s' and '%s' away",
+			dir, cause.message, dir, spool);
 }
 
 int store_dirs_sync_new(struct store *store, struct err *e)

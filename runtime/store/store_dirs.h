@@ -3,6 +3,8 @@
 
 /* The directories of database and outputs (internal to runtime/store): created, locked and cleaned at open. */
 
+#include <stdbool.h>
+
 struct err;
 struct store;
 
@@ -10,6 +12,9 @@ struct store;
 int store_dirs_open(struct store *store, struct err *e);
 /* Before a new database is created: ERR_CORRUPT if there must have been one. */
 int store_dirs_check_lost(struct store *store, struct err *e);
+/* Adds the path, which the options may not have, to the error of store_open; `database`: and what to do about damage.
+ */
+void store_dirs_explain(const struct store *store, bool database, struct err *e);
 /* Makes the names of a new database and, where permitted, of its directories durable. */
 int store_dirs_sync_new(struct store *store, struct err *e);
 /* Makes the name of a compacted database durable if necessary (store->unnamed). */

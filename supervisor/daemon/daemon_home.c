@@ -5,10 +5,12 @@
 #include "runtime/base/file_copy.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/store.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -372,6 +375,38 @@ static int copy_folder(struct daemon_home *h, const struct daemon_home_options *
 }
 
 /*
+ * Checks the copied database before it replaces the home's own. A child does it, as the runtime's user: the runtime
+ * wrote the backup, and root does not parse what a compromised runtime may have written.
+ */
+static int check_copy(struct daemon_home *h, const struct daemon_home_options *o, struct err *e)
+{
+	fd_auto int dir = openat(h->state_fd, "store" NEW_SUFFIX, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	char message[ERR_MESSAGE_MAX] = "";
+	int ends[2], status = 0;
+
+	if (dir < 0 || pipe2(ends, O_CLOEXEC) != 0)
+		return err_sys(e, errno, "check the backup");
+	pid_t child = fork();
+	if (child == 0) {
+		struct err found = ERR_INIT;
+		if (o->give && (setgroups(0, NULL) != 0 || setresgid(o->gid, o->gid, o->gid) != 0 ||
+				setresuid(o->uid, o->uid, o->uid) != 0))
+			err_sys(&found, errno, "become uid %u", (unsigned)o->uid);
+		else
+			store_check_backup(dir, &found);
+		(void)!write(ends[1], found.message, found.code ? strlen(found.message) : 0);
+		_exit(found.code != ERR_NONE);
+	}
+	close(ends[1]);
+	ssize_t n = child < 0 ? 0 : fd_read_all(ends[0], message, sizeof(message) - 1);
+	close(ends[0]);
+	message[n > 0 ? n : 0] = '\0';
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		return err_sys(e, errno, "check the backup");
+	return status == 0 ? 0 : err_set(e, ERR_CORRUPT, "%s", message[0] ? message : "the check did not finish");
+}
+
+/*
  * Moves the previous directories aside, the store first, then renames the copies into place, the store last. Not
  * atomic, but nothing is lost if it is interrupted: the previous store and the backup still exist, and the restore can
  * be repeated. The lock keeps other daemons out meanwhile.
@@ -417,6 +452,14 @@ int daemon_home_restore(struct daemon_home *h, const struct daemon_home_options 
 	for (size_t i = 0; i < countof(folders); i++)
 		if (copy_folder(h, o, source, folders[i], e) < 0)
 			return -1;
+	if (check_copy(h, o, e) < 0) {
+		for (size_t i = 0; i < countof(folders); i++) {
+			char fresh[64];
+			snprintf(fresh, sizeof(fresh), "%s" NEW_SUFFIX, folders[i]);
+			remove_leftover(h->state_fd, fresh);
+		}
+		return err_wrap(e, "nothing is restored, use another backup: '%s/store/data.mdb' is damaged", from);
+	}
 	(void)gmtime_r(&now, &tm);
 	(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
 	if (swap_folders(h, stamp, e) < 0)

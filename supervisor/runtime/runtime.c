@@ -188,7 +188,7 @@ static int store_start(struct runtime *r, struct err *e)
 	/* Only the runtime of a killed guard can still have the store open. It is about to exit, so wait for it. */
 	for (unsigned ms = 0; store_open(&o, &r->store, e) < 0; ms += STORE_POLL_MS) {
 		if (e->code != ERR_CONFLICT || ms >= STORE_WAIT_MS)
-			return err_wrap(e, "open the store");
+			return -1;
 		poll(NULL, 0, STORE_POLL_MS);
 	}
 	return store_renew(r, e);

@@ -418,5 +418,46 @@ def test_missing_database_is_an_error_not_a_new_store():
             assert rpc.run(["true"])[1]["exitCode"] == 0
 
 
+def test_damaged_backup_is_rejected_and_the_store_stays():
+    """Wherever data.mdb is damaged: an error that names the file and what to do, at the restore or at the next start."""
+    base = tempfile.mkdtemp(prefix="bl-")
+    copy, broken = os.path.join(base, "copy"), os.path.join(base, "broken")
+    try:
+        with Home() as home:
+            with home.rpc() as rpc:
+                rpc.run(["true"])
+                log = rpc.events()
+            home.cli("store", "backup", copy)
+            home.stop()
+            size = os.path.getsize(os.path.join(copy, "store", "data.mdb"))
+            for damage in ("cut", "zero", "junk"):
+                shutil.rmtree(broken, ignore_errors=True)
+                shutil.copytree(copy, broken)
+                with open(os.path.join(broken, "store", "data.mdb"), "r+b") as f:
+                    f.seek(size // 8192 * 4096)
+                    if damage == "cut":
+                        f.truncate()
+                    else:
+                        f.write(bytes(4096) if damage == "zero" else b"\xa5" * 4096)
+                done = home.cli("store", "restore", broken, status=1)
+                assert f"{broken}/store/data.mdb' is damaged" in done.err.decode() and b"another backup" in done.err, done.err
+                assert not [n for n in os.listdir(home.dir) if "restor" in n], os.listdir(home.dir)
+            home.start()
+            with home.rpc() as rpc:
+                assert rpc.events()[:len(log)] == log
+            home.stop()
+            with open(os.path.join(home.dir, "store", "data.mdb"), "r+b") as f:
+                f.seek(size // 8192 * 4096)
+                f.write(bytes(4096))
+            said = failed_start(home)
+            assert f"{home.dir}/store/data.mdb' is damaged" in said and "store restore" in said and "/proc/" not in said, said
+            home.cli("store", "restore", copy)
+            home.start()
+            with home.rpc() as rpc:
+                assert rpc.events()[:len(log)] == log
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
 if __name__ == "__main__":
     harness.main(globals())
