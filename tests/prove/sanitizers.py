@@ -22,17 +22,17 @@ from proof import BUILD, ROOT, Proof
 
 LIMIT_S = 1800
 VALGRIND = ["valgrind", "-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite",
-            "--num-callers=20", "--gen-suppressions=no"]
+            "--num-callers=20", "--gen-suppressions=no", "--suppressions=" + os.path.join(ROOT, "tests/prove/valgrind.supp")]
 FOUND = re.compile(r"ERROR: LeakSanitizer|WARNING: ThreadSanitizer|==\d+== (?:Invalid|Conditional|Use of uninit|Syscall param|[\d,]+ bytes in .* definitely lost)")
 
-# Programs (the beginning of the name) that a tool cannot run, and why. Everything else runs.
+# Programs (the beginning of the name) that a tool cannot run, and why. Everything else runs; single tests ask suite_under.
 CANNOT = {
     "leaks": {"sandbox/": "filters and namespaces of the tests deny the ptrace of the leak check", "supervisor/spawner/": "the same",
               "supervisor/common/test_role_sandbox": "the same"},
     "races": {"sandbox/": "clone3 with namespaces and filters bypass the tool's interceptors", "supervisor/spawner/": "the same",
               "supervisor/guard/": "the same", "supervisor/common/test_role_sandbox": "the filter denies the tool's own calls"},
     "valgrind": {"sandbox/": "valgrind lacks clone3, Landlock and mount calls", "supervisor/spawner/": "the same", "supervisor/guard/": "the same",
-                 "supervisor/common/test_role_sandbox": "the same", "runtime/base/test_fd": "valgrind lacks pidfd_open on aarch64"},
+                 "supervisor/common/test_role_sandbox": "the same"},
 }
 SHORT = {"leaks": ("runtime/base/test_buf",), "races": ("runtime/store/test_store",), "valgrind": ()}    # too slow
 
@@ -60,7 +60,7 @@ def available(tool):
 def run_tool(tool, argv, fork=True):
     """(whether it is clean, output)"""
     env = {**os.environ, "CK_TIMEOUT_MULTIPLIER": "30", "CK_DEFAULT_TIMEOUT": "600", "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
-           "TSAN_OPTIONS": "halt_on_error=0:exitcode=66:second_deadlock_stack=1", "CK_FORK": "yes" if fork else "no"}
+           "TSAN_OPTIONS": "halt_on_error=0:exitcode=66:second_deadlock_stack=1", "CK_FORK": "yes" if fork else "no", "SUITE_TOOL": tool}
     done = subprocess.run(VALGRIND + argv if tool == "valgrind" else argv, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT_S)
     return done.returncode == 0 and not FOUND.search(done.stdout), done.stdout

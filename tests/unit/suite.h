@@ -4,8 +4,10 @@
 /* A Check program of one suite: int main(void) { return SUITE("noun", a_test, another_test); } */
 
 #include <check.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,6 +58,14 @@ static inline int suite_run_cases(const char *name, const struct suite_case *cas
 			return;                                                                                        \
 		}                                                                                                      \
 	} while (0)
+
+/* Whether the test runs under that tool (tests/prove/sanitizers.py). */
+static inline bool suite_under(const char *tool)
+{
+	const char *current = getenv("SUITE_TOOL");
+
+	return current && strcmp(current, tool) == 0;
+}
 
 #define SUITE(name, ...) \
 	suite_run_cases(name, (const struct suite_case[]){ { name, NULL, NULL, 120, SUITE_TESTS(__VA_ARGS__) } }, 1)

@@ -193,6 +193,7 @@ END_TEST
 
 START_TEST(processes_are_identified_and_signalled_by_descriptor)
 {
+	SKIP_IF(suite_under("valgrind"), "valgrind lacks pidfd_open");
 	pid_t pid = fork();
 	int status;
 

@@ -148,7 +148,7 @@ START_TEST(a_full_disk_defers_required_batches)
 	unsigned failed;
 	int fd;
 
-	SKIP_IF(unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0,
+	SKIP_IF(unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0,
 		"requires a mount namespace: %s", strerror(errno));
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	ck_assert_int_eq(mount("tmpfs", dir, "tmpfs", 0, "size=16m"), 0);
