@@ -32,7 +32,7 @@ CANNOT = {
     "races": {"sandbox/": "clone3 with namespaces and filters bypass the tool's interceptors", "supervisor/spawner/": "the same",
               "supervisor/guard/": "the same", "supervisor/common/test_role_sandbox": "the filter denies the tool's own calls"},
     "valgrind": {"sandbox/": "valgrind lacks clone3, Landlock and mount calls", "supervisor/spawner/": "the same", "supervisor/guard/": "the same",
-                 "supervisor/common/test_role_sandbox": "the same"},
+                 "supervisor/common/test_role_sandbox": "the same", "supervisor/proxy/test_proxy": "starts a guard, which needs pidfd_open"},
 }
 SHORT = {"leaks": ("runtime/base/test_buf",), "races": ("runtime/store/test_store",), "valgrind": ()}    # too slow
 
