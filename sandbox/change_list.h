@@ -50,7 +50,8 @@ enum change_type { CHANGE_TYPES(CHANGE_ENUM) CHANGE_TYPE_COUNT };
 enum change_outcome { CHANGE_OUTCOMES(CHANGE_ENUM) CHANGE_OUTCOME_COUNT };
 #undef CHANGE_ENUM
 
-#define CHANGE_COPIES_MAX 4u /* copies at a time: they can take long, and occupy helpers that others wait for */
+#define CHANGE_HELPERS_MAX 8u /* requests at a time; the runtime keeps the others until one is answered */
+#define CHANGE_COPIES_MAX 4u  /* copies at a time: they can take long, and occupy helpers that others wait for */
 
 /*
  * COPY: the answer for a copy that exceeds the budget in bytes, which the request has as a decimal number after the id.

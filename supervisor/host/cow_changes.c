@@ -61,7 +61,8 @@ struct cow_changes_job {
 	struct caller caller; /* a copy; peer_fd is owned by the job */
 	char *request_id;
 	bool has_caller;
-	bool waiting, queued; /* until the events of the run's end are recorded; COPY: until others have ended */
+	bool waiting, queued; /* until the events of the run's end are recorded; until the spawner has a helper */
+	bool sent;            /* and not answered */
 	engine_reply_fn fn;   /* NULL = no client */
 	void *ctx;
 	struct buf list;
@@ -91,27 +92,22 @@ static struct cow_changes_job *find_waiting(struct cow_changes *c, const char *i
 	return NULL;
 }
 
-/* CHANGE_COPIES_MAX copies are under way; the others follow in their order. */
-static void send_copies(struct cow_changes *c)
+static struct cow_changes_job *next_queued(const struct cow_changes *c)
 {
-	struct cow_changes_job *j, *next = NULL;
-	size_t sent = 0;
+	struct cow_changes_job *j = NULL;
 
-	TAILQ_FOREACH (j, &c->jobs, link) {
-		sent += j->op == CHANGE_OP_COPY && !j->queued;
-		next = j->queued && !next ? j : next;
-	}
-	if (next && sent < CHANGE_COPIES_MAX) {
-		next->queued = false;
-		job_send(next);
-	}
+	if (c->sent < CHANGE_HELPERS_MAX)
+		TAILQ_FOREACH (j, &c->jobs, link)
+			if (j->queued && (j->op != CHANGE_OP_COPY || c->sent_copies < CHANGE_COPIES_MAX))
+				break;
+	return j;
 }
 
-/* The end of the job that records a run starts the requests that waited for it; that of a copy, the next one. */
+/* The end of the job that records a run starts the requests that waited for it. */
 static void job_free(struct cow_changes_job *j)
 {
 	struct cow_changes *c = j->changes;
-	bool was_run = is_run(j), was_copy = j->op == CHANGE_OP_COPY;
+	bool was_run = is_run(j);
 	struct plan_key key = j->key;
 
 	TAILQ_REMOVE(&c->jobs, j, link);
@@ -127,8 +123,6 @@ static void job_free(struct cow_changes_job *j)
 		next->waiting = false;
 		job_begin(next);
 	}
-	if (was_copy && !c->ended)
-		send_copies(c);
 }
 
 void cow_changes_done(struct cow_changes *c)
@@ -169,7 +163,7 @@ static void job_fail(struct cow_changes_job *j, const struct err *e)
 /* ---- requests ---- */
 
 /* The spawner gets copies of the descriptors; the result memfd stays here to be read when it replies. */
-static void job_send(struct cow_changes_job *j)
+static void send_now(struct cow_changes_job *j)
 {
 	int fds[4] = { -1, -1, -1, -1 };
 	size_t n = 2;
@@ -191,8 +185,26 @@ static void job_send(struct cow_changes_job *j)
 		job_fail(j, &e);
 		return;
 	}
+	j->sent = true;
+	j->changes->sent++;
+	j->changes->sent_copies += j->op == CHANGE_OP_COPY;
 	const struct spawn_msg m = { .kind = SPAWN_CHANGES, .op = j->op, .key = j->key };
 	spawn_link_request(j->changes->spawner, &m, fds, n);
+}
+
+static void send_queued(struct cow_changes *c)
+{
+	for (struct cow_changes_job *j; !c->ended && (j = next_queued(c));) {
+		j->queued = false;
+		send_now(j);
+	}
+}
+
+/* In their order, as many at a time as the spawner has helpers for. */
+static void job_send(struct cow_changes_job *j)
+{
+	j->queued = true;
+	send_queued(j->changes);
 }
 
 /* The request is recorded before the spawner acts on it. */
@@ -456,8 +468,7 @@ void cow_changes_copy(struct cow_changes *c, const char *from, const char *to, e
 	j->fn = fn;
 	j->ctx = ctx;
 	buf_printf(&j->paths, "%s%c%llu", to, 0, (unsigned long long)c->copies_budget);
-	j->queued = true;
-	send_copies(c);
+	job_send(j);
 }
 
 /* EEXIST: a spawner that died had completed the copy. */
@@ -475,11 +486,11 @@ static void copy_answered(struct cow_changes_job *j, int error)
 	fn(ctx, error ? &e : NULL, NULL, 0);
 }
 
-/* ---- expiry ---- */
+/* ---- directories that nothing refers to ---- */
 
-static bool add_known(void *ctx, const char *process_id)
+bool cow_changes_add_id(void *buf, const char *id)
 {
-	buf_append(ctx, process_id, strlen(process_id) + 1);
+	buf_append(buf, id, strlen(id) + 1);
 	return true;
 }
 
@@ -488,61 +499,11 @@ void cow_changes_sweep(struct cow_changes *c)
 	struct cow_changes_job *j = job_new(c, CHANGE_OP_SWEEP, "sweep");
 	struct err e = ERR_INIT;
 
-	if (view_cow_processes(c->store, 0, add_known, &j->paths, &e) < 0 ||
-	    view_checkpoints(c->store, add_known, &j->paths, &e) < 0)
+	if (view_cow_processes(c->store, 0, cow_changes_add_id, &j->paths, &e) < 0 ||
+	    view_checkpoints(c->store, cow_changes_add_id, &j->paths, &e) < 0)
 		job_fail(j, &e);
 	else
 		job_send(j);
-}
-
-/* Drops checkpoints whose sandbox has been removed since the last call. */
-static void expire_checkpoints(struct cow_changes *c)
-{
-	struct buf known = BUF_INIT;
-	struct err e = ERR_INIT;
-
-	if (view_checkpoints(c->store, add_known, &known, &e) < 0) {
-		log_error("expire checkpoints: %s", e.message);
-		buf_done(&known);
-		return;
-	}
-	for (size_t at = 0; at < c->checkpoints.len; at += strlen(c->checkpoints.data + at) + 1) {
-		const char *id = c->checkpoints.data + at;
-
-		if (!change_list_names(known.data, known.len, id, strlen(id)))
-			cow_changes_drop(c, id);
-	}
-	buf_done(&c->checkpoints);
-	c->checkpoints = known;
-}
-
-/* Recorded as a list without entries: nothing is left to apply or discard. */
-static bool expire_one(void *ctx, const char *process_id)
-{
-	struct cow_changes *c = ctx;
-	struct changes_facts f = { .process_id = process_id, .source = "retention" };
-	struct view_process_brief brief;
-	buf_auto struct buf none = BUF_INIT;
-	struct err e = ERR_INIT;
-
-	if (view_process_brief(c->store, VIEW_ANY_UID, process_id, &brief, &e) != 0)
-		return true;
-	change_list_begin(&none);
-	change_list_end(&none);
-	f.process = &brief;
-	f.list = none.data;
-	changes_record(c->engine, &f, NULL, NULL);
-	cow_changes_drop(c, process_id);
-	return true;
-}
-
-void cow_changes_expire(struct cow_changes *c, uint64_t floor)
-{
-	struct err e = ERR_INIT;
-
-	expire_checkpoints(c);
-	if (floor && view_cow_processes(c->store, floor, expire_one, c, &e) < 0)
-		log_error("expire changes: %s", e.message);
 }
 
 /* ---- replies ---- */
@@ -693,8 +654,12 @@ void cow_changes_on_answer(struct cow_changes *c, const struct spawn_msg *m)
 	struct cow_changes_job *j;
 
 	TAILQ_FOREACH (j, &c->jobs, link)
-		if (j->key.attempt == m->key.attempt && strcmp(j->key.id, m->key.id) == 0) {
+		if (j->sent && j->key.attempt == m->key.attempt && strcmp(j->key.id, m->key.id) == 0) {
+			j->sent = false;
+			c->sent--;
+			c->sent_copies -= j->op == CHANGE_OP_COPY;
 			job_answered(j, m->error);
+			send_queued(c);
 			return;
 		}
 }

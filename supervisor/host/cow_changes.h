@@ -25,7 +25,8 @@ struct cow_changes {
 	struct store *store;
 	struct engine *engine;
 	struct spawn_link *spawner;
-	TAILQ_HEAD(, cow_changes_job) jobs; /* sent and not answered */
+	TAILQ_HEAD(, cow_changes_job) jobs; /* not answered */
+	size_t sent, sent_copies;           /* that the spawner has to answer */
 	uint32_t next;
 	uint64_t copies_budget; /* bytes of the copies of one uid; 0 = no limit; the caller sets it */
 	struct buf checkpoints; /* ids when they last expired, each terminated by NUL */
@@ -55,8 +56,12 @@ void cow_changes_drop(struct cow_changes *c, const char *id);
 void cow_changes_on_ended(struct cow_changes *c, const char *process_id);
 /* Once, when the runtime starts to serve: removes directories of runs that no event mentions. */
 void cow_changes_sweep(struct cow_changes *c);
-/* Before old events are pruned: drops the changes of runs that ended before this sequence, and the checkpoints of
- * sandboxes that were removed since the last call. */
+/* Appends an id with its NUL to a struct buf. */
+bool cow_changes_add_id(void *buf, const char *id);
+/*
+ * Before old events are pruned: drops the changes of runs that ended before this sequence, and the checkpoints of
+ * sandboxes that were removed since the last call.
+ */
 void cow_changes_expire(struct cow_changes *c, uint64_t floor);
 
 /* The spawner's answer. */

@@ -36,7 +36,7 @@
 void cow_init(struct cow *c, int fd, bool privileged)
 {
 	*c = (struct cow){ .fd = fd, .privileged = privileged };
-	for (size_t i = 0; i < COW_HELPERS_MAX; i++)
+	for (size_t i = 0; i < CHANGE_HELPERS_MAX; i++)
 		c->helpers[i].pidfd = -1;
 	char link[32];
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -547,7 +547,7 @@ int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds)
 	char id[64];
 	struct cow_helper *place = NULL;
 	size_t copies = m->op == CHANGE_OP_COPY;
-	for (size_t i = 0; i < COW_HELPERS_MAX; i++) {
+	for (size_t i = 0; i < CHANGE_HELPERS_MAX; i++) {
 		if (c->helpers[i].pidfd < 0)
 			place = &c->helpers[i];
 		else
@@ -579,7 +579,7 @@ int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds)
 size_t cow_polls(const struct cow *c, int *fds)
 {
 	size_t n = 0;
-	for (size_t i = 0; i < COW_HELPERS_MAX; i++) {
+	for (size_t i = 0; i < CHANGE_HELPERS_MAX; i++) {
 		if (c->helpers[i].pidfd >= 0)
 			fds[n++] = c->helpers[i].pidfd;
 	}
@@ -588,7 +588,7 @@ size_t cow_polls(const struct cow *c, int *fds)
 
 bool cow_reap(struct cow *c, int pidfd, struct spawn_msg *answer)
 {
-	for (size_t i = 0; i < COW_HELPERS_MAX; i++) {
+	for (size_t i = 0; i < CHANGE_HELPERS_MAX; i++) {
 		struct cow_helper *h = &c->helpers[i];
 		siginfo_t info = { 0 };
 		if (h->pidfd != pidfd)

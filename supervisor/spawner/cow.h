@@ -29,8 +29,6 @@ struct plan_head;
 struct spawn_identity;
 struct spawn_msg;
 
-#define COW_HELPERS_MAX 8
-
 struct cow {
 	int fd;              /* the directory of all runs; −1 = not available */
 	char path[PATH_MAX]; /* its path: sandboxes resolve it in their own mount namespace */
@@ -40,7 +38,7 @@ struct cow {
 		int pidfd;   /* −1 = unused slot */
 		bool copies; /* only CHANGE_COPIES_MAX do, the others are for short requests */
 		struct plan_key key;
-	} helpers[COW_HELPERS_MAX];
+	} helpers[CHANGE_HELPERS_MAX];
 };
 
 void cow_init(struct cow *c, int fd, bool privileged);
@@ -59,7 +57,7 @@ void cow_forget(struct cow *c, const char *id);
  * Returns 0, or an errno if no helper was started.
  */
 int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds);
-/* Fills `fds` (COW_HELPERS_MAX entries) with descriptors to poll; returns how many. */
+/* Fills `fds` (CHANGE_HELPERS_MAX entries) with descriptors to poll; returns how many. */
 size_t cow_polls(const struct cow *c, int *fds);
 /* The helper behind this descriptor exited: fills the key and the error of the reply. */
 bool cow_reap(struct cow *c, int pidfd, struct spawn_msg *answer);

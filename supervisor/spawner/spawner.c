@@ -489,12 +489,12 @@ int spawner_main(const struct spawner_options *o)
 	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
 		return 1;
 	for (bool idle = false;;) {
-		struct pollfd p[POLL_HELPERS + COW_HELPERS_MAX + PREBUILT_POLLS_MAX + MEMBER_LIMITS_POLLS_MAX] = {
+		struct pollfd p[POLL_HELPERS + CHANGE_HELPERS_MAX + PREBUILT_POLLS_MAX + MEMBER_LIMITS_POLLS_MAX] = {
 			[POLL_GUARD] = { .fd = s.guard_fd, .events = POLLIN },
 			[POLL_PEER] = { .fd = s.peer_fd, .events = POLLIN },
 			[POLL_MOUNTS] = { .fd = s.prebuilt.mounts_fd, .events = POLLPRI },
 		};
-		int helpers[COW_HELPERS_MAX];
+		int helpers[CHANGE_HELPERS_MAX];
 		size_t nhelpers = cow_polls(&s.cow, helpers);
 		for (size_t i = 0; i < nhelpers; i++)
 			p[POLL_HELPERS + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };

@@ -414,6 +414,20 @@ def test_nothing_is_left_when_all_changes_are_settled(home):
         until("the folders are gone", lambda: runs(cow) == [])
 
 
+def test_more_requests_than_helpers_wait_for_their_turn(home):
+    cow = os.path.join(home.dir, "cow")
+    with home.rpc() as rpc:
+        started = [rpc.reply(r)["processId"] for r in rpc.send_together(
+            *[("start_process", {"commandLine": f"echo {i} >f{i}", "cow": True, "cwd": home.work}) for i in range(20)])]
+        for process in started:
+            rpc.wait(process)
+        for process, request in zip(started, rpc.send_together(*[("list_changes", {"processId": p}) for p in started])):
+            assert rpc.reply(request)["processId"] == process
+        new = rpc.run(["true"], cwd=home.work)[0]["processId"]
+        rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=new)["endSequence"])
+        until("the directories are gone", lambda: runs(cow) == [])
+
+
 NEST = """python3 - <<'END'
 import os
 for _ in range({count}):

@@ -107,7 +107,7 @@ static int begin(enum change_op op, const char *id, const char *paths, size_t le
 static int finish(void)
 {
 	struct spawn_msg answer = { .error = -1 };
-	int pidfds[COW_HELPERS_MAX];
+	int pidfds[CHANGE_HELPERS_MAX];
 	ck_assert_uint_eq(cow_polls(&cow, pidfds), 1);
 	struct pollfd p = { .fd = pidfds[0], .events = POLLIN };
 	ck_assert_int_eq(poll(&p, 1, 60000), 1);
@@ -479,7 +479,7 @@ START_TEST(copies_leave_helpers_for_other_requests)
 	ck_assert_int_eq(begin(CHANGE_OP_LIST, RUN, "", 0), 0);
 	for (unsigned left = CHANGE_COPIES_MAX + 1; left; left--) {
 		struct spawn_msg answer = { .error = -1 };
-		int pidfds[COW_HELPERS_MAX];
+		int pidfds[CHANGE_HELPERS_MAX];
 		ck_assert_uint_eq(cow_polls(&cow, pidfds), left);
 		struct pollfd p = { .fd = pidfds[0], .events = POLLIN };
 		ck_assert_int_eq(poll(&p, 1, 60000), 1);
