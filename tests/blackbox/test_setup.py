@@ -146,8 +146,8 @@ def test_written_toml_is_valid():
     """Any existing file is either rejected and left unchanged, or the result can be parsed and merged again."""
     tomllib = toml_reader()
     refused = ("default=''\"\"\n", "default = \"a\" \"b\"\n", "default = \"a\n", "default = [\n\"a\"]\n", "default = 5\n", "\"default\" = \"x\"\n", "'default' = 'x'\n",
-               "default = \"a\"\ndefault = \"b\"\n", "environments.x = 1\n", "x = [\n1,\n", "x = 1 ]\n", "x = [\n[1],\n]\n")
-    taken = ("", "default = 'a # b' # mine\n", "default = \"a\\\"b\" # mine\n", "x = \"[\"\n", "x = [\n \"a]\", # ]\n]\n", "[other]\n\"quoted key\" = {a = [1, 2]}\n",
+               "default = \"a\"\ndefault = \"b\"\n", "environments.x = 1\n", "x = [\n1,\n", "x = 1 ]\n", "x = [\n[1],\n")
+    taken = ("", "default = 'a # b' # mine\n", "default = \"a\\\"b\" # mine\n", "x = \"[\"\n", "x = [\n \"a]\", # ]\n]\n", "x = [\n[1],\n]\n", "[other]\n\"quoted key\" = {a = [1, 2]}\n",
              "[[environments]]\nid = \"bailiff\"\nargs = [\n \"a]b\",\n \"c\"]\nmine = 1\n")
     with Place() as place:
         path = ("home", ".codex", "environments.toml")
