@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/hash.h"
+#include "runtime/store/lmdb_check.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -67,7 +68,10 @@ static int open_env(const char *dir, uint64_t map_bytes, unsigned flags, MDB_env
 	return 0;
 }
 
-/* LMDB maps the file without checking its length; access to a missing page would raise SIGBUS. */
+/*
+ * LMDB maps the file without checking its length; access to a missing page would raise SIGBUS. A file may lack pages
+ * that are free (lmdb_check.c).
+ */
 static int check_length(MDB_env *env, int fd, struct err *e)
 {
 	MDB_envinfo info;
@@ -78,11 +82,9 @@ static int check_length(MDB_env *env, int fd, struct err *e)
 	mdb_env_stat(env, &st);
 	if (fstat(fd, &sb) != 0)
 		return err_sys(e, errno, "stat data.mdb");
-	if (sb.st_size > 0 && (uint64_t)sb.st_size < ((uint64_t)info.me_last_pgno + 1) * st.ms_psize)
-		return err_set(e, ERR_CORRUPT, "data.mdb is truncated: it has %llu bytes and needs %llu",
-			       (unsigned long long)sb.st_size,
-			       ((unsigned long long)info.me_last_pgno + 1) * st.ms_psize);
-	return 0;
+	if (sb.st_size == 0 || (uint64_t)sb.st_size >= ((uint64_t)info.me_last_pgno + 1) * st.ms_psize)
+		return 0;
+	return lmdb_check_fd(fd, 0, UINT64_MAX, e) < 0 ? err_wrap(e, "data.mdb is truncated") : 0;
 }
 
 static int open_tables(struct db *d, MDB_txn *txn, unsigned flags)

@@ -1,5 +1,8 @@
 #include "tests/unit/runtime/store/rig.h"
 
+#include "runtime/base/fd.h"
+
+#include <fcntl.h>
 #include <lmdb.h>
 #include <pthread.h>
 #include <time.h>
@@ -518,6 +521,32 @@ static void a_truncated_file_is_rejected_in(struct rig *r)
 }
 RIG_TEST(a_truncated_file_is_rejected)
 
+/* LMDB does not write the last page if the transaction that took it has freed it again. */
+static void a_file_without_a_free_page_at_its_end_opens_in(struct rig *r)
+{
+	char path[200];
+	uint64_t newest[2], last;
+	uint32_t page;
+
+	rig_open(r);
+	rig_append(r, 50, "sess_a", NULL);
+	rig_close(r);
+	snprintf(path, sizeof(path), "%s/data.mdb", r->store_dir);
+	fd_auto int fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(pread(fd, &page, sizeof(page), 40), sizeof(page));
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pread(fd, &newest[i], sizeof(*newest), i * (off_t)page + 144), sizeof(*newest));
+	const off_t at = (newest[1] > newest[0]) * (off_t)page + 136;
+	ck_assert_int_eq(pread(fd, &last, sizeof(last), at), sizeof(last));
+	last++;
+	ck_assert_int_eq(pwrite(fd, &last, sizeof(last), at), sizeof(last));
+	rig_open(r);
+	rig_verify_ok(r);
+	rig_append(r, 50, "sess_a", NULL);
+	rig_verify_ok(r);
+}
+RIG_TEST(a_file_without_a_free_page_at_its_end_opens)
+
 int main(void)
 {
 	return SUITE("store", a_new_store_is_empty, events_come_back_in_order, thousands_of_batches_keep_their_order,
@@ -527,5 +556,6 @@ int main(void)
 		     a_second_opener_is_rejected, a_missing_store_cannot_be_opened_for_reading,
 		     a_newer_version_is_rejected_and_left_unchanged, a_store_of_version_1_is_upgraded,
 		     a_store_of_version_2_opens, directories_can_be_given_as_descriptors,
-		     a_scan_during_commits_returns_each_event_once, a_truncated_file_is_rejected);
+		     a_scan_during_commits_returns_each_event_once, a_truncated_file_is_rejected,
+		     a_file_without_a_free_page_at_its_end_opens);
 }
