@@ -27,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SIM_PROCESSES 256
+#define SIM_PROCESSES 1024
 #define SIM_HANGUPS 32u
 #define SIM_LEASES 16u
 #define SIM_REPORTS 16u
