@@ -140,12 +140,12 @@ static bool holds_credentials(const char *path)
 					     "/.git-credentials",
 					     "/.password-store" };
 
-	for (size_t i = 0; i < countof(names); i++) {
-		const char *at = strstr(path, names[i]);
-		const char end = at ? at[strlen(names[i])] : 'x';
-		if (!end || end == '/')
-			return true;
-	}
+	for (size_t i = 0; i < countof(names); i++)
+		for (const char *at = path; (at = strstr(at, names[i])); at++) {
+			const char end = at[strlen(names[i])];
+			if (!end || end == '/')
+				return true;
+		}
 	return false;
 }
 

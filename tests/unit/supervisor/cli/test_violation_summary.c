@@ -123,6 +123,7 @@ START_TEST(no_option_is_suggested_that_would_be_dangerous)
 		{ "write", "/var/lib/dpkg/lock", "entry" },
 		{ "write", "/proc/sys/kernel/hostname", "entry" },
 		{ "read", "/home/u/.ssh/id_rsa", "entry" },
+		{ "read", "/home/u/.sshd/.ssh/id_rsa", "entry" },
 		{ "read", "/home/u/.netrc", "entry" },
 		{ "write", "/home/u/.aws/config", "entry" },
 	};
