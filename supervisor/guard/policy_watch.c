@@ -26,7 +26,7 @@ static int add_watch(int fd, const char *file, const char *slash, uint32_t event
 	return inotify_add_watch(fd, folder, events | IN_ONLYDIR | IN_MASK_ADD);
 }
 
-/* A directory that is missing can be created between the two tries, and before the watch for that. */
+/* The missing directory may have been created before its parent was watched, so it is tried again. */
 static bool watch_missing(int fd, const char *file, const char *above, const char *slash, uint32_t events)
 {
 	if ((errno != ENOENT && errno != ENOTDIR) || !above || add_watch(fd, file, above, APPEARED) < 0)

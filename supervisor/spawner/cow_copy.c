@@ -307,7 +307,7 @@ struct budget {
 	uint64_t used;
 };
 
-/* Whether it is a copy of another user; one that does not tell counts for everybody. */
+/* Whether it is a copy of another user. One whose owner is not known counts for every user. */
 static bool is_of_another(int run, uint32_t uid)
 {
 	struct cow_owner o;
