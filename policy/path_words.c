@@ -55,7 +55,14 @@ static void add_path_word(struct analysis *r, size_t index, const char *cwd, con
 						       .command = index };
 }
 
-/* Adds the text itself, and the part after an @ or = in it: @file, name=@file, if=file. */
+/* git commands that print the content of files: operands are revisions, files or both (HEAD:file). */
+static bool shows_files(const struct analysis_command *c)
+{
+	return args_match(c->args, "git =log|show|diff|blame|annotate|cat-file|whatchanged|diff-index|diff-files|"
+				   "diff-tree|range-diff|archive|format-patch");
+}
+
+/* Adds the text itself, and the part after an @ or = in it: @file, name=@file, if=file; for git also HEAD:file. */
 static void add_value(struct analysis *r, const struct analysis_command *c, const char *text, enum named how,
 		      bool whole)
 {
@@ -69,6 +76,8 @@ static void add_value(struct analysis *r, const struct analysis_command *c, cons
 	if (colon && strchr("/~", *text))
 		add_path_word(r, c->index, c->cwd, shell_arena_strndup(r->arena, text, (size_t)(colon - text)), true,
 			      how);
+	if (colon && shows_files(c))
+		add_path_word(r, c->index, c->cwd, colon + 1, true, how);
 	if (at == text)
 		add_path_word(r, c->index, c->cwd, at + 1, true, how);
 }
@@ -129,7 +138,7 @@ void path_words_of_command(struct analysis *r, const struct analysis_command *c,
 	}
 	for (size_t i = 1; i < a->count; i++)
 		add_cluster(r, c, &a->word[i]);
-	const bool strange = !roles && !args_named(a->name, declares);
+	const bool strange = !roles && !args_named(a->name, declares), may_name = strange || shows_files(c);
 	for (size_t i = 0; i < a->noperands && !wraps; i++) {
 		const struct command_word *w = a->operand[i];
 		const bool has_role = roles && command_paths_has_role(roles, i, a->noperands);
@@ -140,7 +149,7 @@ void path_words_of_command(struct analysis *r, const struct analysis_command *c,
 		 */
 		const bool clear = *w->plain == '/' || strncmp(w->plain, "file://", 7) == 0;
 		add_word(r, c, w, strange ? NAMED_PERHAPS : NAMED_READ,
-			 (strange && !is_plain(w->plain)) || *w->plain == '~' || (!has_role && clear));
+			 (may_name && !is_plain(w->plain)) || *w->plain == '~' || (!has_role && clear));
 	}
 }
 

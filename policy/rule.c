@@ -410,6 +410,21 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 	return may_meet(whole + 1, path->path + 1, path->access & COMMAND_RECURSES);
 }
 
+/* Whether a part of a path that begins with unknown text has the rule's name: $PWD/.env. */
+static bool names_unknown_folder(const struct policy_rule *r, const char *path)
+{
+	const char *s = strchr(path, '/');
+
+	if (r->effect == RULE_ALLOW || r->base != RULE_ANYWHERE)
+		return false;
+	for (; s && *s; s += segment_length(s)) {
+		s++;
+		if (names_meet(r->pattern, strlen(r->pattern), s, segment_length(s)))
+			return true;
+	}
+	return false;
+}
+
 /* Matches the path as written, without expanding its wildcards. */
 static enum rule_match written_path_matches(const struct policy_rule *r, const struct command_path *path,
 					    const struct rule_base_paths *bases)
@@ -419,7 +434,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	if (!r->pattern)
 		return RULE_MATCH;
 	if (path->path[0] != '/')
-		return RULE_NO_MATCH;
+		return names_unknown_folder(r, path->path) ? RULE_MAYBE : RULE_NO_MATCH;
 	base = base_of(r, bases);
 	if (!base)
 		return RULE_NO_MATCH;

@@ -33,6 +33,14 @@ static const struct {
 	{ "sudoedit /etc/hosts", "deny" },
 	{ "sudo -e /etc/hosts", "deny" },
 	{ "touch ~/.ssh/x", "allow" },
+	/* git: revisions and files */
+	{ "git blame .env", "deny" },
+	{ "git log -p -- .env", "deny" },
+	{ "git show HEAD:.env", "deny" },
+	{ "git cat-file -p HEAD:sub/.env", "deny" },
+	{ "git -C sub diff HEAD .env", "deny" },
+	{ "git diff v1.0..v2.0 src/x.c", "allow" },
+	{ "git show HEAD:src/x.c", "allow" },
 	/* commands that are not: operands */
 	{ "mytool ~/.ssh/id", "deny" },
 	{ "mytool ../../home/u/.ssh/id", "deny" },
@@ -66,6 +74,10 @@ static const struct {
 	{ "fd --exclude=.env x src/y", "ask" },
 	/* variables and loops */
 	{ "d=~/.ssh; cat $d/id", "deny" },
+	{ "cat $PWD/.env", "ask" },
+	{ "cat \"${PWD}\"/sub/.en?", "ask" },
+	{ "cat < $X/.env", "ask" },
+	{ "cat $PWD/x.env", "allow" },
 	{ "export D=~/.ssh", "deny" },
 	{ "F=.env mytool", "deny" },
 	{ "for f in ~/.ssh/*; do cat \"$f\"; done", "deny" },
