@@ -345,7 +345,7 @@ static void add_word(struct collection *into, const char *word) { add_described(
 /* What a person recognises: the command of a process, or the first text that the element has. */
 static void describe(struct jval element, struct buf *out)
 {
-	static const char *const members[] = { "title",  "objective", "name",   "nickname",
+	static const char *const members[] = { "title",  "objective", "name",   "nickname", "display",
 					       "prompt", "summary",   "status", "state" };
 	buf_auto struct buf text = BUF_INIT;
 

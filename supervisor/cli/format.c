@@ -212,6 +212,20 @@ static void shorten_ids(struct format_table *t, size_t column)
 		memmove(ids[i], ids[i] + strlen(ids[i]) - keep, keep + 1);
 }
 
+static void drop_column(struct format_table *t, size_t column)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->ncells; i++)
+		if (i % t->ncolumns == column)
+			free(t->cells[i].text);
+		else
+			t->cells[kept++] = t->cells[i];
+	t->ncells = kept;
+	memmove(t->optional + column, t->optional + column + 1, (t->ncolumns - column - 1) * sizeof(t->optional[0]));
+	t->ncolumns--;
+}
+
 /* The widest cell of each column; returns the room that is left for the last one. */
 static size_t measure(const struct format_table *t, unsigned width, size_t widths[FORMAT_COLUMNS])
 {
@@ -253,7 +267,7 @@ static void render_row(const struct format_table *t, size_t row, const size_t *w
 
 /*
  * The last column is the one that people look for: a command, a title. On a narrow terminal it gets the room that ids
- * need, and where that is not enough the lines wrap.
+ * and optional columns need, and where that is not enough the lines wrap.
  */
 void format_table_finish(struct format_table *t, struct buf *out)
 {
@@ -265,6 +279,11 @@ void format_table_finish(struct format_table *t, struct buf *out)
 			if (strcmp(t->cells[c].text, "NAME") != 0) /* names are looked up as a whole */
 				shorten_ids(t, c);
 		room = measure(t, width, widths);
+		for (size_t c = t->ncolumns - 1; c-- > 0 && room < widths[t->ncolumns - 1] && room < LAST_COLUMN;)
+			if (t->optional[c]) {
+				drop_column(t, c);
+				room = measure(t, width, widths);
+			}
 		if (room < LAST_COLUMN_LEAST)
 			width = 0;
 	}
@@ -507,16 +526,18 @@ enum column_kind {
 	COLUMN_EXIT,  /* of a process, like the next two */
 	COLUMN_DURATION,
 	COLUMN_COMMAND,
+	COLUMN_WORD, /* quoted where necessary: its blanks must not look like the end of the column */
 };
-static const char *const column_kinds[] = { "",        "dim", "status", "ago",  "left",     "count",  "number",
-					    "percent", "if",  "items",  "exit", "duration", "command" };
+static const char *const column_kinds[] = { "",        "dim", "status", "ago",  "left",     "count",   "number",
+					    "percent", "if",  "items",  "exit", "duration", "command", "word" };
 
 struct column {
 	char head[32], path[40], other[40]; /* the path, and the one to use if that is missing */
 	enum column_kind kind;
+	bool optional;
 };
 
-/* "HEAD=PATH,OTHER:KIND …"; returns the number of columns. */
+/* "HEAD=PATH,OTHER:KIND …"; HEAD? is optional. Returns the number of columns. */
 static size_t parse_columns(const char *spec, struct column ret[FORMAT_COLUMNS])
 {
 	size_t n = 0;
@@ -527,7 +548,8 @@ static size_t parse_columns(const char *spec, struct column ret[FORMAT_COLUMNS])
 
 		*c = (struct column){ 0 };
 		size_t len = strcspn(spec, "=");
-		snprintf(c->head, sizeof(c->head), "%.*s", (int)len, spec);
+		c->optional = spec[len - 1] == '?';
+		snprintf(c->head, sizeof(c->head), "%.*s", (int)(len - c->optional), spec);
 		spec += len + 1;
 		len = strcspn(spec, ",: ");
 		snprintf(c->path, sizeof(c->path), "%.*s", (int)len, spec);
@@ -564,6 +586,12 @@ static void add_cell(struct format_table *t, struct jval element, const struct c
 	case COLUMN_EXIT: format_exit(v, &text); break;
 	case COLUMN_DURATION: format_duration(v, now_us, &text); break;
 	case COLUMN_COMMAND: format_command(v, &text); break;
+	case COLUMN_WORD: {
+		mem_auto char *word = jval_strdup(v);
+		if (word)
+			quote_word(word, &text);
+		break;
+	}
 	case COLUMN_NUMBER: buf_printf(&text, "%llu", (unsigned long long)jval_uint(v, 0)); break;
 	case COLUMN_ITEMS:
 		buf_printf(&text, "%llu/%llu",
@@ -604,7 +632,7 @@ static void add_cell(struct format_table *t, struct jval element, const struct c
 int format_columns(const char *spec, struct jval list, bool as_json)
 {
 	struct column columns[FORMAT_COLUMNS];
-	const char *heads[FORMAT_COLUMNS];
+	const char *heads[FORMAT_COLUMNS] = { 0 };
 	buf_auto struct buf out = BUF_INIT;
 	uint64_t now = clock_real_us();
 	struct format_table t;
@@ -615,6 +643,8 @@ int format_columns(const char *spec, struct jval list, bool as_json)
 	for (size_t i = 0; i < n; i++)
 		heads[i] = columns[i].head;
 	format_table_init(&t, heads, n);
+	for (size_t i = 0; i < n; i++)
+		t.optional[i] = columns[i].optional;
 	for (struct jiter it = jiter_on(list); jiter_next(&it);)
 		for (size_t i = 0; i < n; i++)
 			add_cell(&t, it.value, &columns[i], now);

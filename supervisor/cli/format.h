@@ -26,6 +26,7 @@ enum format_colour format_status_colour(const char *status);
 #define FORMAT_COLUMNS 12
 struct format_table {
 	size_t ncolumns, ncells;
+	bool optional[FORMAT_COLUMNS]; /* left out, from the right, where the last column has too little room */
 	struct format_cell {
 		char *text;
 		enum format_colour colour;

@@ -89,7 +89,7 @@ static int required_fact(struct engine *engine, const struct action_spec *s, con
 		    .scope = json_from_text(s->scope_json), .policy = json_from_text(s->policy_json),
 		    .continuation = json_from_text(s->continuation_json),
 		    .defaultDecision = s->default_decision ? s->default_decision : "deny", .expiresAt = expires,
-		    .requestedBy = json_requester(&s->by));
+		    .requestedBy = json_requester(&s->by), .display = s->display, .cwd = s->cwd, .profile = s->profile);
 }
 
 int action_open(struct engine *engine, const struct action_spec *s, struct transaction *tx, char ret_id[ID_SIZE],

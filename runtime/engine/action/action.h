@@ -37,6 +37,8 @@ struct action_spec {
 	const char *task_id, *process_id, *tool_call_id, *step_id, *trace_id, *request_id; /* or NULL */
 	const char *action_type; /* permission, approval, plan, input, credential, resource, … */
 	const char *prompt;      /* or NULL */
+	/* For lists: the command or tool call alone, its folder and its profile; or NULL. */
+	const char *display, *cwd, *profile;
 	/* JSON, or NULL. decisions: an array of words; NULL = allow and deny. */
 	const char *schema_json, *decisions_json, *scope_json, *policy_json, *continuation_json;
 	uint64_t timeout_ms;          /* 0 = no timeout */

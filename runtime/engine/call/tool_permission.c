@@ -224,7 +224,7 @@ static void request_approval(struct engine *engine, struct tool_evaluation *j, c
 					 .media_type = "application/json" };
 	const bool alone = j->fn && j->caller.no_person;
 	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
-	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT;
+	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT, display = BUF_INIT;
 	struct jw w = jw_on(&next);
 	char ref[ID_TEXT_MAX], action[ID_SIZE];
 	struct err e = ERR_INIT;
@@ -247,6 +247,8 @@ static void request_approval(struct engine *engine, struct tool_evaluation *j, c
 	jw_obj_end(&w);
 	buf_printf(&prompt, "call the tool %s with ", j->use.tool);
 	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
+	buf_printf(&display, "%s ", j->use.tool);
+	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &display);
 	const struct action_spec spec = {
 		.kind = ACTION_KIND_TOOL,
 		.uid = (uint32_t)t->uid,
@@ -258,6 +260,7 @@ static void request_approval(struct engine *engine, struct tool_evaluation *j, c
 		.request_id = j->use.request_id,
 		.action_type = "permission",
 		.prompt = buf_cstr(&prompt),
+		.display = buf_cstr(&display),
 		.policy_json = j->decision_json,
 		.continuation_json = next.data,
 		.timeout_ms = alone ? engine->o.ask_alone_ms : engine->o.ask_ms,

@@ -40,7 +40,7 @@ void permission_offer_retry(struct process *p)
 {
 	struct engine *engine = p->engine;
 	const struct ref_owner owner = process_ref_owner(p, "application/json");
-	buf_auto struct buf open = BUF_INIT, next = BUF_INIT, prompt = BUF_INIT;
+	buf_auto struct buf open = BUF_INIT, next = BUF_INIT, prompt = BUF_INIT, display = BUF_INIT;
 	char ref[ID_TEXT_MAX], action[ID_SIZE];
 	struct err e = ERR_INIT;
 
@@ -50,9 +50,11 @@ void permission_offer_retry(struct process *p)
 	struct transaction *tx = transaction_new_internal(engine);
 	ref_store(tx, &owner, p->record, strlen(p->record), ref);
 	write_continuation(p, ref, &open, &next);
-	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be%s %s",
-		   p->exec_overrides ? p->exec_overrides : "", p->exec_overrides ? " " : "", p->display,
+	mem_auto char *what = mem_printf("%s%s%s", p->exec_overrides ? p->exec_overrides : "",
+					 p->exec_overrides ? " " : "", p->display);
+	buf_printf(&prompt, "run again with more than its sandbox gave it: %s; opened would be%s %s", what,
 		   process_violations_guessed(p) ? " (partly guessed from its output)" : "", open.data);
+	buf_printf(&display, "%s for %s", open.data, what); /* what would be opened is the question */
 	const struct action_spec s = {
 		.kind = ACTION_KIND_RETRY,
 		.uid = p->uid,
@@ -60,6 +62,9 @@ void permission_offer_retry(struct process *p)
 		.process_id = p->id,
 		.action_type = "permission",
 		.prompt = buf_cstr(&prompt),
+		.display = buf_cstr(&display),
+		.cwd = p->cwd,
+		.profile = p->profile,
 		.scope_json = open.data,
 		.continuation_json = next.data,
 		.timeout_ms = engine->o.ask_ms,

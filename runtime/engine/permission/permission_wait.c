@@ -110,20 +110,25 @@ static void on_asked(void *ctx, const struct store_result *r)
 		permission_cancel(p, NULL, true);
 }
 
-/* What one of bailiff's tools will do is in its stdin, not in its arguments. */
-static char *prompt_of(const struct process *p, const struct start_request *r)
+/*
+ * The question in two forms. The prompt is one text, so what bailiff knows comes first in it and the client's words
+ * last: a command cannot imitate its own folder or profile. `display` has only the client's words; lists show it in a
+ * column of its own. What one of bailiff's tools will do is in its stdin, not in its arguments.
+ */
+static void describe_question(struct process *p, const struct start_request *r, struct buf *display)
 {
-	struct buf out = BUF_INIT;
+	const bool tool = r->tool && r->stdin_text;
+	const char *with = p->exec_overrides;
+	buf_auto struct buf what = BUF_INIT;
 
-	if (r->tool && r->stdin_text) {
-		buf_printf(&out, "%s in %s (profile %s%s%s): ", r->tool, p->cwd, p->profile,
-			   p->exec_overrides ? ") with (" : "", p->exec_overrides ? p->exec_overrides : "");
-		text_ends(r->stdin_text, strlen(r->stdin_text), PROMPT_SHOWN, &out);
-	} else {
-		buf_printf(&out, "run in %s (profile %s%s%s): %s", p->cwd, p->profile,
-			   p->exec_overrides ? ") with (" : "", p->exec_overrides ? p->exec_overrides : "", p->display);
-	}
-	return buf_take(&out);
+	if (tool)
+		text_ends(r->stdin_text, strlen(r->stdin_text), PROMPT_SHOWN, &what);
+	else
+		buf_str(&what, p->display);
+	p->prompt = mem_printf("%s in %s (profile %s%s%s): %s", tool ? r->tool : "run", p->cwd, p->profile,
+			       with ? ") with (" : "", with ? with : "", buf_cstr(&what));
+	buf_printf(display, "%s%s%s%s%s", with ? with : "", with ? " " : "", tool ? r->tool : "", tool ? " " : "",
+		   buf_cstr(&what));
 }
 
 void permission_ask(struct process *p, const struct start_request *r, const struct caller *c)
@@ -131,7 +136,7 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	struct engine *engine = p->engine;
 	struct transaction *tx = transaction_new_internal(engine);
 	const struct ref_owner owner = process_ref_owner(p, "application/json");
-	buf_auto struct buf start = BUF_INIT, next = BUF_INIT, result = BUF_INIT;
+	buf_auto struct buf start = BUF_INIT, next = BUF_INIT, result = BUF_INIT, display = BUF_INIT;
 	struct start_request copy = *r;
 	char ref[ID_TEXT_MAX];
 	struct err e = ERR_INIT;
@@ -152,7 +157,7 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 			     p->command_full.len); /* for the person who is asked */
 	ref_store(tx, &owner, start.data, start.len, ref);
 	write_continuation(p, ref, &next);
-	p->prompt = prompt_of(p, r);
+	describe_question(p, r, &display);
 	const struct action_spec s = {
 		.kind = ACTION_KIND_PERMISSION,
 		.uid = p->uid,
@@ -166,6 +171,9 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 		.request_id = c->request_id,
 		.action_type = "permission",
 		.prompt = p->prompt,
+		.display = buf_cstr(&display),
+		.cwd = p->cwd,
+		.profile = p->profile,
 		.policy_json = p->decision_json,
 		.continuation_json = next.data,
 		/* For a client without a person, another client's approver has to answer. */
