@@ -17,6 +17,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#define HINT_PREFIX "  "
+#define USAGE_COLUMNS 80
+
 /* ---- verbs and options ---- */
 
 const struct opt_row option_rows[OPT_COUNT] = {
@@ -75,9 +78,37 @@ const struct verb *verb_of_subverb(const struct verb_table *t, const char *name)
 	return found;
 }
 
-void verb_usage(const struct verb *v, struct buf *out)
+/* The length of the next part of a usage, which is not broken: a word, a group in brackets, or a bar with its word. */
+static size_t usage_part(const char *s)
 {
-	buf_printf(out, "usage: bailiff %s%s%s\n", v->name, v->usage[0] ? " " : "", v->usage);
+	size_t n = s[0] == '|' && s[1] == ' ' ? 2 : 0;
+
+	for (int depth = 0; s[n] && (s[n] != ' ' || depth > 0); n++)
+		depth += (s[n] == '[') - (s[n] == ']');
+	return n;
+}
+
+void verb_usage(const struct verb *v, size_t margin, struct buf *out)
+{
+	static const char start[] = "usage: bailiff ";
+	size_t column = margin + strlen(start) + strlen(v->name);
+
+	buf_printf(out, "%s%s", start, v->name);
+	for (const char *s = v->usage; *s; s += strspn(s, " ")) {
+		size_t n = usage_part(s);
+
+		if (column + 1 + n > USAGE_COLUMNS) {
+			column = margin + strlen(start);
+			buf_printf(out, "\n%*s", (int)column, "");
+		} else {
+			column++;
+			buf_byte(out, ' ');
+		}
+		buf_append(out, s, n);
+		column += n;
+		s += n;
+	}
+	buf_byte(out, '\n');
 }
 
 /* A long option without a letter is indented like those with one, so that the names are aligned. */
@@ -85,7 +116,7 @@ void verb_help(const struct verb *v, struct buf *out)
 {
 	bool any = false;
 
-	verb_usage(v, out);
+	verb_usage(v, 0, out);
 	buf_printf(out, "\n%s\n", v->summary);
 	if (v->details)
 		buf_printf(out, "\n%s\n", v->details);
@@ -224,7 +255,7 @@ void cli_hint(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	print_message("  ", false, fmt, ap);
+	print_message(HINT_PREFIX, false, fmt, ap);
 	va_end(ap);
 }
 
@@ -255,7 +286,7 @@ int cli_usage(struct cli *c, const char *fmt, ...)
 	buf_vprintf(&text, fmt, ap);
 	va_end(ap);
 	cli_error("%s: %s", c->verb->name, buf_cstr(&text));
-	verb_usage(c->verb, &usage);
+	verb_usage(c->verb, strlen(HINT_PREFIX), &usage);
 	/* cli_hint adds the newline. */
 	usage.data[usage.len - 1] = 0;
 	cli_hint("%s", usage.data);

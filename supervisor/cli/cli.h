@@ -95,7 +95,8 @@ const char *verb_nearest(const struct verb_table *t, const char *name);
 /* The only verb with this subverb: daemon for "stop"; NULL if there is none, or several. */
 const struct verb *verb_of_subverb(const struct verb_table *t, const char *name);
 
-void verb_usage(const struct verb *v, struct buf *out);          /* "usage: bailiff run …\n" */
+/* "usage: bailiff run …\n", in lines for a terminal of 80 columns; further lines are indented by `margin` and more. */
+void verb_usage(const struct verb *v, size_t margin, struct buf *out);
 void verb_help(const struct verb *v, struct buf *out);           /* usage, summary, details, options */
 void verb_overview(const struct verb_table *t, struct buf *out); /* all verbs */
 

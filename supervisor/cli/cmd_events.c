@@ -17,6 +17,7 @@
 
 #define HELD_MOST (4u << 20)
 #define SUMMARY_MOST 100
+#define PAGE_MAX 1000u
 
 struct listener {
 	struct cli *cli;
@@ -176,7 +177,41 @@ static void follow_events(struct listener *l)
 
 /* ---- request ---- */
 
-static int show_events(struct listener *l, const char *since, bool followed)
+/*
+ * Moves the position of `l` to before the newest `limit` events that match. Only counts them: they are listed from
+ * there like any others, oldest first.
+ */
+static int skip_to_newest(struct listener *l, uint64_t limit, struct err *e)
+{
+	uint64_t before = 0, page;
+	bool more = true;
+
+	for (; limit && more; limit -= page) {
+		request_auto struct request q = REQUEST_INIT(q);
+
+		buf_append(&q.params, buf_cstr(&l->filter), l->filter.len);
+		q.w.need_comma = l->filter.len > 0;
+		jw_kstr(&q.w, "order", "desc");
+		jw_kuint(&q.w, "limit", limit < PAGE_MAX ? limit : PAGE_MAX);
+		if (l->sequence)
+			jw_kuint(&q.w, "afterSequence", l->sequence);
+		if (before)
+			jw_kuint(&q.w, "beforeSequence", before);
+		if (request_read(l->cli, &q, "list_events") < 0) {
+			*e = q.e;
+			return -1;
+		}
+		page = 0;
+		for (struct jiter it = jiter_on(jval_get(q.result, "events")); jiter_next(&it) && page < limit; page++)
+			before = jval_uint(jval_get(it.value, "sequence"), before);
+		more = page && jval_bool(jval_get(q.result, "hasMore"), false);
+	}
+	if (before)
+		l->sequence = before - 1;
+	return 0;
+}
+
+static int show_events(struct listener *l, const char *since, uint64_t limit, bool followed)
 {
 	request_auto struct request q = REQUEST_INIT(q);
 	struct jw w = jw_on(&l->filter);
@@ -195,6 +230,8 @@ static int show_events(struct listener *l, const char *since, bool followed)
 		l->sequence = last;
 	else if (since)
 		l->sequence = strtoull(since, NULL, 10);
+	if (limit && skip_to_newest(l, limit, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "events");
 	if (event_stream_list(c, &l->filter, &l->sequence, on_listed, l, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "events");
 	if (followed && !l->status) {
@@ -210,7 +247,10 @@ static int show_events(struct listener *l, const char *since, bool followed)
 int cmd_events(struct cli *c)
 {
 	const char *since = opts_get(&c->opts, OPT_events_SINCE);
+	const char *given = opts_get(&c->opts, OPT_events_LIMIT);
 	bool followed = opts_has(&c->opts, OPT_events_FOLLOW);
+	uint64_t limit = 0;
+	char *end = NULL;
 	struct output_stream_options fo = { .fd = { STDOUT_FILENO, -1, -1 } };
 	struct listener l = { .cli = c,
 			      .json = opts_has(&c->opts, OPT_events_JSON),
@@ -224,11 +264,13 @@ int cmd_events(struct cli *c)
 	if (since && strcmp(since, "now") != 0 &&
 	    (!since[0] || strspn(since, "0123456789") != strlen(since) || strlen(since) > 19))
 		return cli_usage(c, "option '--since': '%s' is not a sequence number", since);
+	if (given && (*given < '0' || *given > '9' || !(limit = strtoull(given, &end, 10)) || *end))
+		return cli_usage(c, "option '--limit': '%s' is not a number from 1 on", given);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	fo.remote = c->remote;
 	l.flow = output_stream_new(&fo);
-	status = show_events(&l, since, followed);
+	status = show_events(&l, since, limit, followed);
 	output_stream_free(l.flow);
 	buf_done(&l.filter);
 	return status;

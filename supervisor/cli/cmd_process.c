@@ -12,52 +12,128 @@
 /* One process to end. Its address is the context of the reply, so the array must not move while replies are pending. */
 struct kill_target {
 	char id[ID_LOOKUP_MAX]; /* "": not found */
+	char *command;          /* of one that was selected by a condition; NULL: it was named */
 	struct remote_answer answer;
 };
 
-int cmd_kill(struct cli *c)
+struct kill_targets {
+	struct kill_target *rows;
+	size_t n;
+};
+
+static struct kill_target *add_target(struct kill_targets *t)
 {
-	const char *sig = opts_get(&c->opts, OPT_kill_SIGNAL);
-	size_t n = c->opts.nargs;
+	t->rows = mem_realloc(t->rows, (t->n + 1) * sizeof(*t->rows));
+	t->rows[t->n] = (struct kill_target){ 0 };
+	return &t->rows[t->n++];
+}
+
+static bool add_listed(void *ctx, struct jval process)
+{
+	struct kill_target *t = add_target(ctx);
+	buf_auto struct buf command = BUF_INIT;
+
+	jval_str(jval_get(process, "processId"), t->id, sizeof(t->id));
+	format_command(process, &command);
+	t->command = buf_take(&command);
+	return true;
+}
+
+/* The processes that are named, or that the conditions select in the daemon's list. 0, or the exit status. */
+static int collect_targets(struct cli *c, struct kill_targets *ret)
+{
+	request_auto struct request q = REQUEST_INIT(q);
 	int status = 0;
 
-	if (n == 0)
+	for (size_t i = 0; i < c->opts.nargs; i++) {
+		struct kill_target *t = add_target(ret);
+
+		if (id_lookup(c, ID_PROCESS, c->opts.args[i], t->id) < 0) {
+			t->id[0] = '\0';
+			status = EXIT_FAILED;
+		}
+	}
+	if (c->opts.nargs)
+		return status;
+	jw_kbool(&q.w, "liveOnly", true);
+	jw_kbool(&q.w, "helpers", false);
+	if (noun_options(c, "session=sessionId:session task=taskId:task sandbox=sandboxId:sandbox", &q.w))
+		return EXIT_FAILED;
+	if (list_pages(c, "list_processes", "processes", &q.params, add_listed, ret, &q.e) < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "kill");
+	if (!ret->n) {
+		cli_error("kill: no such process runs");
+		cli_hint("bailiff ps lists those that do");
+		status = EXIT_FAILED;
+	}
+	return status;
+}
+
+static void send_kill(struct cli *c, struct kill_target *t, const char *sig)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	jw_obj(&w);
+	jw_kstr(&w, "processId", t->id);
+	jw_kstr(&w, sig ? "signal" : "reason", sig ? sig : "user");
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	remote_send(c->remote, sig ? "signal_process" : "terminate_process", &params, remote_answer_fill, &t->answer);
+}
+
+/* The reply to one of them. 0, or the exit status. */
+static int finish_kill(struct cli *c, struct kill_target *t, const char *sig)
+{
+	struct err e = ERR_INIT;
+	buf_auto struct buf out = BUF_INIT;
+
+	if (remote_await(c->remote, &t->answer, &e) < 0) {
+		/* One that was listed may have ended since. */
+		return t->command && e.code == ERR_STATE ? 0 : cli_fail(c, EXIT_FAILED, &e, "%s", t->id);
+	}
+	if (cli_as_json(c))
+		return format_record(t->answer.result, true);
+	if (!t->command)
+		return 0;
+	buf_printf(&out, "%s %s  ", sig ? "signalled" : "terminated", t->id);
+	text_sanitize_line(t->command, strlen(t->command), &out);
+	buf_byte(&out, '\n');
+	return format_out(&out);
+}
+
+int cmd_kill(struct cli *c)
+{
+	const char *sig = opts_get(&c->opts, OPT_kill_SIGNAL), *selects = noun_first_given(c, "session task sandbox");
+	bool all = opts_has(&c->opts, OPT_kill_ALL);
+	struct kill_targets targets = { 0 };
+
+	if (c->opts.nargs == 0 && !selects && !all)
 		return cli_usage(c, "which process?");
+	if (c->opts.nargs && (selects || all))
+		return cli_usage(c, "name processes or give --%s, not both", selects ? selects : "all");
+	if (selects && all)
+		return cli_usage(c, "--all and --%s exclude each other", selects);
 	if (sig && text_signal_number(sig) <= 0)
 		return cli_usage(c, "option '--signal': '%s' is not a signal", sig);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
+	int status = collect_targets(c, &targets);
+	/* An incomplete list is not acted on; of named processes, one that is not found does not protect the others. */
+	bool sent = !status || c->opts.nargs;
 	/* Request all terminations before waiting for any: each may take its grace time. */
-	struct kill_target *targets = mem_zalloc(n, sizeof(*targets));
-	for (size_t i = 0; i < n; i++) {
-		buf_auto struct buf params = BUF_INIT;
-		struct jw w = jw_on(&params);
-
-		if (id_lookup(c, ID_PROCESS, c->opts.args[i], targets[i].id) < 0) {
-			targets[i].id[0] = '\0';
+	for (size_t i = 0; i < targets.n && sent; i++)
+		if (targets.rows[i].id[0])
+			send_kill(c, &targets.rows[i], sig);
+	/* Every reply is awaited, even after an error: the buffers of the others are still in use. */
+	for (size_t i = 0; i < targets.n && sent; i++)
+		if (targets.rows[i].id[0] && finish_kill(c, &targets.rows[i], sig) != 0)
 			status = EXIT_FAILED;
-			continue;
-		}
-		jw_obj(&w);
-		jw_kstr(&w, "processId", targets[i].id);
-		jw_kstr(&w, sig ? "signal" : "reason", sig ? sig : "user");
-		remote_key(c->remote, &w);
-		jw_obj_end(&w);
-		remote_send(c->remote, sig ? "signal_process" : "terminate_process", &params, remote_answer_fill,
-			    &targets[i].answer);
+	for (size_t i = 0; i < targets.n; i++) {
+		remote_answer_done(&targets.rows[i].answer);
+		free(targets.rows[i].command);
 	}
-	for (size_t i = 0; i < n; i++) {
-		struct err e = ERR_INIT;
-
-		/* Every reply is awaited, even after an error: the buffers of the others are still in use. */
-		if (targets[i].id[0] && remote_await(c->remote, &targets[i].answer, &e) < 0)
-			status = cli_fail(c, EXIT_FAILED, &e, "%s", targets[i].id);
-		else if (targets[i].id[0] && cli_as_json(c) && format_record(targets[i].answer.result, true) != 0)
-			status = EXIT_FAILED;
-	}
-	for (size_t i = 0; i < n; i++)
-		remote_answer_done(&targets[i].answer);
-	free(targets);
+	free(targets.rows);
 	return status;
 }
 

@@ -215,6 +215,7 @@ static const struct {
 	{ "profile", LISTING(profiles) },
 	{ "model", LISTING(models) },
 	{ "in", IDS(ID_SANDBOX) },
+	{ "sandbox", IDS(ID_SANDBOX) },
 	{ "session", IDS(ID_SESSION) },
 	{ "task", IDS(ID_TASK) },
 	{ "parent", IDS(ID_TASK) },

@@ -248,5 +248,21 @@ def test_agent_cannot_answer_its_own_question(home):
         assert answered(theirs)["decision"] == "b", "an approver can set the default of an unanswered action, but not to an approval"
 
 
+def test_kill_all_ends_only_the_users_own_processes():
+    with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob:
+        his = bob.call("start_process", command=["sleep", "1000"], cwd=home.work)
+        mine = alice.call("start_process", command=["sleep", "1000"], cwd=home.work)["processId"]
+        say = harness.environment(BAILIFF_HOME=home.dir)
+
+        def kill(*args):
+            with home.cli_start("kill", *args, user=ALICE, group=ALICE, env=say) as killing:
+                text = killing.stdout.read().decode()
+                return killing.wait(harness.PATIENCE), text
+        assert kill("--session", his["sessionId"]) == (1, "")
+        assert kill("--all") == (0, f"terminated {mine}  sleep 1000\n")
+        assert bob.call("get_process", processId=his["processId"])["status"] == "running"
+        assert home.cli("kill", "--all").text == f"terminated {his['processId']}  sleep 1000\n", "root sees all"
+
+
 if __name__ == "__main__":
     harness.main(globals())

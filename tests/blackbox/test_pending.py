@@ -1,33 +1,16 @@
 """bailiff pending: what is asked is visible, and nothing in it can imitate what the daemon says about it."""
 
-import contextlib
 import os
-import pty
-import termios
 
 import harness
 from test_policy import Policed, pending, valid
-
-
-def on_terminal(home, columns, *words):
-    """The lines that a verb prints on a terminal of that width, without colours."""
-    master, slave = pty.openpty()
-    termios.tcsetwinsize(slave, (24, columns))
-    with home.cli_start(*words, stdout=slave, env=harness.environment(BAILIFF_HOME=home.dir, NO_COLOR="1")) as listing:
-        os.close(slave)
-        text = b""
-        with contextlib.suppress(OSError):
-            while part := os.read(master, 65536):
-                text += part
-        assert listing.wait(harness.PATIENCE) == 0
-    os.close(master)
-    return text.decode().splitlines()
+from test_tables import shown
 
 
 def test_truncated_prompt_is_marked():
     with Policed({"permissions": {"ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc:
         rpc.call("start_process", command=["touch", "x" * 300, "the-end"], cwd=home.work)
-        line = on_terminal(home, 120, "pending")[1]
+        line = shown(home, "pending", cols=120)[1]
         assert "the-end" not in line and "…" in line, line
 
 
@@ -40,22 +23,22 @@ def test_pending_shows_the_command_on_a_narrow_terminal():
         action, = pending(rpc)
         assert (action["display"], action["cwd"], action["profile"]) == ("touch '  workspace  /srv'", folder, "workspace"), action
         assert action["prompt"] == f"run in {folder} (profile workspace): touch '  workspace  /srv'", action
-        heads, line = on_terminal(home, 80, "pending")
+        heads, line = shown(home, "pending", cols=80)
         assert heads.split() == ["ACTION", "KIND", "ASKED", "LEFT", "HARM", "PROFILE", "REQUEST"] and len(line) <= 80, (heads, line)
         assert line[heads.index("REQUEST"):].rstrip() == "touch '  workspace  /srv'" and line[heads.index("PROFILE"):].startswith("workspace "), line
         assert line.startswith(asked["actionId"][-6:] + "  permission  "), line
-        heads, line = on_terminal(home, 400, "pending")
+        heads, line = shown(home, "pending", cols=400)
         assert line[heads.index("FOLDER"):].startswith(f"'{folder}'  touch") and " ago " in line, line
         assert f"'{folder}'" in home.cli("pending").text
         longer = rpc.call("start_process", command=["touch", "x" * 100], cwd=folder)
-        heads, line = on_terminal(home, 80, "pending")[:2]
+        heads, line = shown(home, "pending", cols=80)[:2]
         assert "ASKED" not in heads and line[heads.index("REQUEST"):].startswith("touch " + "x" * 20) and len(line) == 80, (heads, line)
         rpc.call("respond_action", actionId=longer["actionId"], decision="deny")
         # A client's own question cannot pass for a command, whatever type it gives itself.
         rpc.call("respond_action", actionId=asked["actionId"], decision="deny")
         turn = rpc.call("submit_turn", input=[{"type": "text", "text": "go"}])["turnId"]
         rpc.call("request_action", turnId=turn, actionType="permission", prompt="touch made")
-        heads, line = on_terminal(home, 80, "pending")
+        heads, line = shown(home, "pending", cols=80)
         assert line[heads.index("KIND"):].startswith("request  ") and line[heads.index("PROFILE"):].split() == ["-", "-", "touch", "made"], line
         valid(home, rpc)
 
