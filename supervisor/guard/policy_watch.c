@@ -1,6 +1,7 @@
 #include "supervisor/guard/policy_watch.h"
 
 #include "runtime/base/fd.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
 #include <errno.h>
@@ -50,15 +51,35 @@ static bool watch_file(int fd, const char *file)
 	return watched;
 }
 
-int policy_watch_open(const char *const *files, size_t n)
+/* Watches what is not watched yet. Returns whether at least one file is. */
+static bool watch_files(int fd, const char *const *files, size_t n)
+{
+	bool any = false;
+	for (size_t i = 0; i < n; i++) {
+		if (!files[i] || files[i][0] != '/')
+			continue;
+		const bool watched = watch_file(fd, files[i]);
+		any |= watched;
+		if (!watched && errno == ENOSPC)
+			log_error("changes of '%s' are noticed only at SIGHUP: fs.inotify.max_user_watches is reached",
+				  files[i]);
+	}
+	return any;
+}
+
+static int open_instance(const char *const *files, size_t n)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	bool any = false;
-
-	for (size_t i = 0; i < n && fd >= 0; i++)
-		any |= files[i] && files[i][0] == '/' && watch_file(fd, files[i]);
-	if (!any)
+	if (fd >= 0 && !watch_files(fd, files, n))
 		fd_close(&fd);
+	return fd;
+}
+
+int policy_watch_open(const char *const *files, size_t n)
+{
+	int fd = open_instance(files, n);
+	if (fd < 0)
+		log_error("changes of policy files are noticed only at SIGHUP: %s", strerror(errno));
 	return fd;
 }
 
@@ -93,6 +114,21 @@ static bool is_empty(const char *file)
 	return stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
 }
 
+/*
+ * Directories that were replaced need other watches. A new instance has no watches of directories that were moved away;
+ * but commands of the same user can take all the instances that a user may have, and then the old one is kept.
+ */
+static void watch_again(int *fd, const char *const *files, size_t n)
+{
+	int fresh = open_instance(files, n);
+	if (fresh < 0) {
+		watch_files(*fd, files, n);
+		return;
+	}
+	fd_close(fd);
+	*fd = fresh;
+}
+
 bool policy_watch_touched(int *fd, const char *const *files, size_t n)
 {
 	char events[EVENTS_SIZE] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -109,9 +145,7 @@ bool policy_watch_touched(int *fd, const char *const *files, size_t n)
 				    (event->mask & APPEARED && event->len && is_folder_of(event->name, files, n));
 			at += sizeof(*event) + event->len;
 		}
-	if (replaced) {
-		fd_close(fd);
-		*fd = policy_watch_open(files, n);
-	}
+	if (replaced)
+		watch_again(fd, files, n);
 	return touched || replaced;
 }

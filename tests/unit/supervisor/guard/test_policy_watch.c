@@ -6,10 +6,14 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char root[64];
@@ -140,6 +144,71 @@ START_TEST(directories_that_are_missing_at_first_are_reported_and_watched)
 }
 END_TEST
 
+/* In a user namespace with a limit of its own, so that other programs of the user are not disturbed. */
+static bool limit_instances(void)
+{
+	fd_auto int fd = unshare(CLONE_NEWUSER) == 0
+				 ? open("/proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC)
+				 : -1;
+	return fd >= 0 && fd_write_all(fd, "4", 1) == 0;
+}
+
+/* Takes every instance that is left, and each one that becomes free. */
+static pid_t take_instances(void)
+{
+	int ready[2];
+	char c;
+	ck_assert_int_eq(pipe(ready), 0);
+	pid_t pid = fork();
+	for (bool first = true; pid == 0; first = false) {
+		while (inotify_init1(IN_CLOEXEC) >= 0)
+			;
+		if (first)
+			(void)!write(ready[1], "", 1);
+	}
+	(void)!read(ready[0], &c, 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+/* Returns how many changes were not reported. */
+static int replace_often(void)
+{
+	int lost = 0;
+	for (int i = 0; i < 100; i++) {
+		char old[16];
+		snprintf(old, sizeof old, "a/old%d", i);
+		move("a/b", old);
+		make("a/b");
+		touched();
+		put("a/b/policy.json", "text");
+		lost += watch < 0 || !touched();
+	}
+	return lost;
+}
+
+START_TEST(replaced_directories_are_watched_when_the_user_has_no_instance_left)
+{
+	int status;
+	make("a");
+	make("a/b");
+	pid_t child = fork();
+	if (child == 0) {
+		if (!limit_instances())
+			_exit(77);
+		begin();
+		pid_t taker = take_instances();
+		int lost = replace_often();
+		kill(taker, SIGKILL);
+		_exit(lost > 0);
+	}
+	waitpid(child, &status, 0);
+	SKIP_IF(WIFEXITED(status) && WEXITSTATUS(status) == 77, "user namespaces are not available");
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case cases[] = {
@@ -147,7 +216,8 @@ int main(void)
 		  SUITE_TESTS(written_linked_renamed_and_removed_files_are_reported,
 			      a_file_that_is_being_written_is_reported_when_it_is_closed,
 			      replaced_directories_are_reported_and_watched,
-			      directories_that_are_missing_at_first_are_reported_and_watched) },
+			      directories_that_are_missing_at_first_are_reported_and_watched,
+			      replaced_directories_are_watched_when_the_user_has_no_instance_left) },
 	};
 	return suite_run_cases("policy_watch", cases, 1);
 }
