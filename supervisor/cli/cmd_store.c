@@ -164,21 +164,20 @@ static int take_backup(const char *staged, const char *dir, struct err *e)
 	return err_sys(e, errno, "put the backup at '%s'", dir);
 }
 
-/* ---- the verb ---- */
+/* ---- subverbs ---- */
 
+/* The subverbs that are requests (verbs.def). */
 static const struct store_verb {
-	const char *name, *method; /* NULL: not a request */
-	size_t nargs;              /* with its name */
+	const char *name, *method;
 	bool changes;
 	const char *doing; /* shown on a terminal, because it may take a while; or NULL */
 } store_verbs[] = {
-	{ "verify", "verify_store", 1, false, "verifying the store" },
-	{ "rebuild", "rebuild_store", 1, true, "rebuilding the read models" },
-	{ "compact", "compact_store", 1, true, "compacting the store" },
-	{ "backup", "backup_store", 2, true, "copying the store" },
-	{ "restore", NULL, 2, true, NULL },
-	{ "stats", "get_store_stats", 1, false, NULL },
-	{ "prune", "prune_store", 1, true, "removing old events and outputs" },
+	{ "verify", "verify_store", false, "verifying the store" },
+	{ "rebuild", "rebuild_store", true, "rebuilding the read models" },
+	{ "compact", "compact_store", true, "compacting the store" },
+	{ "backup", "backup_store", true, "copying the store" },
+	{ "stats", "get_store_stats", false, NULL },
+	{ "prune", "prune_store", true, "removing old events and outputs" },
 };
 
 /* A check that failed ("ok": false) fails the verb, too. */
@@ -219,13 +218,15 @@ static int move_backup(struct cli *c, struct jval result)
 }
 
 /* Run by the daemon's program, which knows the owners of the files; it refuses while a daemon runs. */
-static int restore_backup(struct cli *c)
+int store_restore(struct cli *c)
 {
 	static const char *const programs[] = { "bailiffd", "../sbin/bailiffd" };
 	struct home places[HOME_CANDIDATES_MAX];
 	mem_auto char *program = find_program(programs, countof(programs));
 	char option[] = "--restore", home[] = "--home";
 
+	if (c->opts.nargs < 2)
+		return cli_usage(c, "restore: from which folder?");
 	(void)home_candidates(getuid(), places);
 	char *argv[] = {
 		program, option, (char *)c->opts.args[1], places[0].dir[0] ? home : NULL, places[0].dir, NULL
@@ -235,42 +236,33 @@ static int restore_backup(struct cli *c)
 	return EXIT_FAILED;
 }
 
-int cmd_store(struct cli *c)
+/* Everything is checked before a daemon is needed. */
+int store_request(struct cli *c)
 {
-	const char *age = opts_get(&c->opts, OPT_store_OLDER_THAN);
+	const char *age = opts_get(&c->opts, OPT_store_OLDER_THAN), *dir = c->opts.nargs > 1 ? c->opts.args[1] : NULL;
 	request_auto struct request q = REQUEST_INIT(q);
-	const struct store_verb *v = NULL;
+	const struct store_verb *v = store_verbs;
 	uint64_t ms;
 
-	for (size_t i = 0; c->opts.nargs && i < countof(store_verbs); i++)
-		if (strcmp(store_verbs[i].name, c->opts.args[0]) == 0)
-			v = &store_verbs[i];
-	if (!v && c->opts.nargs)
-		return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
-	if (!v)
-		return cli_usage(c, "missing verb: verify, rebuild, compact, backup, restore, stats or prune");
-	if (c->opts.nargs != v->nargs)
-		return cli_usage(c, "%s takes %s", v->name, v->nargs == 2 ? "a folder" : "no arguments");
-	if (age && strcmp(v->name, "prune") != 0)
-		return cli_usage(c, "%s does not take --older-than", v->name);
-	if (!v->method)
-		return restore_backup(c);
-	if (v->nargs == 2 && access(c->opts.args[1], F_OK) == 0) {
-		cli_error("store %s: '%s' exists; name a folder that does not exist", v->name, c->opts.args[1]);
+	while (strcmp(v->name, c->opts.args[0]) != 0) /* the rows name no others */
+		v++;
+	if (strcmp(v->name, "backup") == 0 && !dir)
+		return cli_usage(c, "backup: into which folder?");
+	if (dir && access(dir, F_OK) == 0) {
+		cli_error("store %s: '%s' exists; name a folder that does not exist", v->name, dir);
 		return EXIT_FAILED;
 	}
-	if (strcmp(v->name, "prune") == 0) {
-		if (!age)
-			return cli_usage(c, "prune needs '--older-than'");
-		if (text_duration_ms(age, &ms, &q.e) < 0)
-			return cli_usage(c, "option '--older-than': %s", q.e.message);
+	if (strcmp(v->name, "prune") == 0 && !age)
+		return cli_usage(c, "prune needs '--older-than'");
+	if (age && text_duration_ms(age, &ms, &q.e) < 0)
+		return cli_usage(c, "option '--older-than': %s", q.e.message);
+	if (age)
 		jw_kuint(&q.w, "olderThanMs", ms);
-	}
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	if (v->doing && isatty(STDERR_FILENO))
 		cli_error("%s ...", v->doing);
 	if ((v->changes ? request_change : request_read)(c, &q, v->method) < 0)
 		return cli_fail(c, EXIT_FAILED, &q.e, "store %s", v->name);
-	return v->nargs == 2 ? move_backup(c, q.result) : show_result(c, q.result);
+	return dir ? move_backup(c, q.result) : show_result(c, q.result);
 }

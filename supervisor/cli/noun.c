@@ -375,14 +375,18 @@ static int run_subverb(struct cli *c, const struct subverb *s)
 	return request_read(c, &q, s->method) < 0 ? fail_request(c, &q.e) : print_result(c, q.result, s->member);
 }
 
-static int wrong_count(struct cli *c, const struct subverb *s)
+static int wrong_count(struct cli *c, const struct subverb *s, size_t given)
 {
 	const char *space = s->name[0] ? " " : "";
+	size_t wanted = given > s->most ? s->most : s->least;
 
 	if (!s->most)
 		return cli_usage(c, "%s%stakes no arguments", s->name, space);
-	return cli_usage(c, "%s%stakes %zu argument%s%s", s->name, space, s->least, s->least == 1 ? "" : "s",
-			 s->most > s->least ? " or more" : "");
+	return cli_usage(c, "%s%stakes %s%zu argument%s", s->name, space,
+			 s->most == s->least ? ""
+			 : given > s->most   ? "at most "
+					     : "at least ",
+			 wanted, wanted == 1 ? "" : "s");
 }
 
 /* Without a subverb, the names of all are printed. */
@@ -401,7 +405,7 @@ int noun_run(struct cli *c)
 		if (s->name[0] && (!c->opts.nargs || strcmp(s->name, c->opts.args[0]) != 0))
 			continue;
 		if (given < s->least || given > s->most)
-			return wrong_count(c, s);
+			return wrong_count(c, s, given);
 		int status = check_options(c, s->name[0] ? s->name : c->verb->name, s->options, s->args);
 		return status ? status : run_subverb(c, s);
 	}

@@ -46,6 +46,8 @@ def test_completion_offers_subverbs_and_their_arguments(home):
 
 def test_completion_offers_only_options_that_the_subverb_takes(home):
     assert words(home, "daemon", "stop", "--") == ["--help", "--force", "--json"]
+    assert words(home, "store", "verify", "--") == ["--help", "--json"] and "--older-than" in words(home, "store", "prune", "--")
+    assert words(home, "store", "restore", "") == ["@files"] and words(home, "store", "stats", "") == []
     assert "--title" in words(home, "session", "create", "--") and "--archive" not in words(home, "session", "create", "--")
     assert "--archive" in words(home, "session", "update", "x", "--") and "--archive" in words(home, "session", "--")
 
