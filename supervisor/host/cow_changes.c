@@ -42,6 +42,7 @@
  * directories that no process in the log refers to.
  */
 
+#define REQUESTS_PER_UID_MAX 64u /* of clients, in progress or waiting */
 #define FORKS_MAX 1000u          /* sandboxes, each forked from the next */
 #define REPEATS_MAX 3u           /* of a job whose spawner died */
 #define ATTEMPT_BASE 0x80000000u /* attempts of jobs start here, so that a job's key never equals that of a start */
@@ -404,6 +405,21 @@ static bool run_is_requested(const struct cow_changes_job *j)
 	return false;
 }
 
+/* Requests take their turns, so one user's must not be all that others wait for. The runtime's own have no id. */
+static int check_share(const struct cow_changes *c, const struct caller *caller, struct err *e)
+{
+	const struct cow_changes_job *j;
+	size_t n = 0;
+
+	TAILQ_FOREACH (j, &c->jobs, link)
+		n += j->request_id && j->caller.uid == caller->uid;
+	if (!caller->request_id || n < REQUESTS_PER_UID_MAX)
+		return 0;
+	return err_set(e, ERR_EXHAUSTED,
+		       "%zu requests of uid %u about changes are in progress, which is the limit: wait for one of them",
+		       n, (unsigned)caller->uid);
+}
+
 /*
  * The caller is copied without its trace and idempotency key: those belong to the call, whose memory may be gone when
  * the spawner replies. A request that comes before the run's own events are recorded waits for them.
@@ -415,8 +431,9 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 	struct cow_changes_job *j;
 	struct err e = ERR_INIT;
 
-	if (strlen(process_id) >= sizeof j->key.id) {
+	if (strlen(process_id) >= sizeof j->key.id)
 		err_set(&e, ERR_NOT_FOUND, "no process '%s'", process_id);
+	if (e.code || check_share(c, caller, &e) < 0) {
 		fn(ctx, &e, NULL, 0);
 		return;
 	}

@@ -1,6 +1,8 @@
 """Checkpoints, restores and forks of copy-on-write sandboxes, and their changes."""
 
+import contextlib
 import os
+import signal
 import stat
 import time
 
@@ -288,6 +290,34 @@ def test_many_copies_wait_for_each_other_and_not_others_for_them():
         forks = [rpc.reply(each)["sandboxId"] for each in asked]
         assert len(set(forks)) == 12
         inside(rpc, forks[-1], "test -e many/1500")
+
+
+def test_requests_of_one_user_have_a_limit():
+    """While the spawner does not respond: the 33rd fork and the 65th request about changes are rejected, the others wait."""
+    with Home() as home, home.rpc() as rpc:
+        s = create(rpc, home)
+        inside(rpc, s, "echo x >f")
+        rpc.call("checkpoint_sandbox", sandboxId=s, checkpoint="base")
+        home.kill_part("spawner", signal.SIGSTOP)
+        with contextlib.ExitStack() as stack:
+            stack.callback(home.kill_part, "spawner", signal.SIGCONT)
+            clients = [stack.enter_context(home.rpc()) for _ in range(4)]
+            listed = [(c, c.send("list_changes", sandboxId=s)) for c in clients for _ in range(16)]
+            for c in clients:
+                c.call("get_health")    # the requests before it were read
+            error = rpc.fails("list_changes", sandboxId=s, code=EXHAUSTED)
+            assert "64 requests" in error.message and error.data["retryable"], error
+            forks = [(c, c.send("fork_sandbox", {"sandboxId": s, "checkpoint": "base"})) for c in clients for _ in range(8)]
+            for c in clients:
+                c.call("get_health")
+            error = rpc.fails("fork_sandbox", sandboxId=s, checkpoint="base", code=EXHAUSTED)
+            assert "32 checkpoints, restores and forks" in error.message and error.data["retryable"], error
+            home.kill_part("spawner", signal.SIGCONT)
+            for c, request in listed:
+                assert c.reply(request)["changes"]
+            ids = {c.reply(request)["sandboxId"] for c, request in forks}
+            assert len(ids) == 32, ids
+        rpc.call("list_changes", sandboxId=s)
 
 
 def test_checkpoints_and_forks_have_a_disk_limit():

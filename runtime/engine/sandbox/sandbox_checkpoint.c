@@ -91,7 +91,7 @@ static int read_source(struct engine *engine, const char *given, const struct ca
 			      "sandbox '%s' is not copy-on-write: create one with cow for checkpoints", given);
 	if (!engine->o.ports->copy_changes)
 		return err_set(e, ERR_UNAVAILABLE, "this runtime does not serve copy-on-write runs");
-	return 0;
+	return sandbox_check_share(engine, c->uid, e);
 }
 
 /* The oldest ones, for an error. */

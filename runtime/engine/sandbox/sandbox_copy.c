@@ -6,6 +6,8 @@
 #include "runtime/engine/core/core.h"
 #include "runtime/view/view_documents.h"
 
+#define COPIES_PER_UID_MAX 32u /* in progress or waiting */
+
 struct sandbox_copy *sandbox_copy_new(struct engine *engine, enum copy_kind kind, const char *sandbox_id,
 				      const struct caller *c)
 {
@@ -17,6 +19,22 @@ struct sandbox_copy *sandbox_copy_new(struct engine *engine, enum copy_kind kind
 	caller_copy(&x->caller, c);
 	TAILQ_INSERT_TAIL(&engine->sandboxes->copies, x, link);
 	return x;
+}
+
+/* Copies take their turns, so one user's must not be all that others wait for. */
+int sandbox_check_share(struct engine *engine, uint32_t uid, struct err *e)
+{
+	const struct sandbox_copy *x;
+	size_t n = 0;
+
+	TAILQ_FOREACH (x, &engine->sandboxes->copies, link)
+		n += x->caller.uid == uid;
+	if (n < COPIES_PER_UID_MAX)
+		return 0;
+	return err_set(e, ERR_EXHAUSTED,
+		       "%zu checkpoints, restores and forks of uid %u are in progress, which is the limit: wait for "
+		       "one of them",
+		       n, (unsigned)uid);
 }
 
 void sandbox_copy_free(struct engine *engine, struct sandbox_copy *x)

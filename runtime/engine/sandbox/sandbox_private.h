@@ -139,6 +139,7 @@ void sandbox_copy_fail(struct engine *engine, struct sandbox_copy *x, const stru
 struct sandbox_copy *sandbox_find_copy(struct engine *engine, const char *to);
 /* The restore of this sandbox that is in progress, or NULL. */
 struct sandbox_copy *sandbox_find_restore(struct engine *engine, const char *sandbox_id);
+int sandbox_check_share(struct engine *engine, uint32_t uid, struct err *e); /* ERR_EXHAUSTED: the uid has too many */
 void sandbox_copies_free(struct engine *engine);
 void sandbox_drop_copy(struct engine *engine, const char *id);
 int sandbox_check_copying(const struct sandbox *s, struct err *e); /* ERR_STATE while its layers are copied */
