@@ -449,6 +449,8 @@ static void set_advice(struct cli *c, struct jval error)
 			snprintf(c->advice, sizeof(c->advice), "%s",
 				 rows[i].general && has_own_advice(error) ? "" : rows[i].instead);
 	struct jval field = jval_path(error, "data.field");
+	if (jval_is_str(field, "sandbox.allowHosts") && !is_given(c, "allow-host"))
+		snprintf(c->advice, sizeof(c->advice), "--allow-host HOST names one, and may be repeated");
 	if (jval_is_str(field, "port") || jval_is_str(field, "hostPort"))
 		snprintf(c->advice, sizeof(c->advice),
 			 "bailiff ports lists published ports; bailiff unpublish closes one");

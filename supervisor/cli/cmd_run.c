@@ -11,6 +11,7 @@
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun.h"
 #include "supervisor/cli/published_ports.h"
 #include "supervisor/cli/sandbox_options.h"
 #include "supervisor/client/home_candidates.h"
@@ -112,6 +113,49 @@ static int write_request(const struct opts *o, bool within, bool stdin_pipe, con
 	return 0;
 }
 
+/* The caller's PATH has the program in this folder, which the sandbox does not use. */
+static bool find_in_path(const char *name, char ret[PATH_MAX])
+{
+	const char *at = getenv("PATH");
+
+	for (size_t n; at && *at; at += n + (at[n] == ':')) {
+		n = strcspn(at, ":");
+		if (n && n + strlen(name) + 2 < PATH_MAX) {
+			snprintf(ret, PATH_MAX, "%.*s/%s", (int)n, at, name);
+			if (access(ret, X_OK) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Compares with what this user sees: a program may be missing only in the sandbox. */
+static void advise_exec(struct cli *c, int status)
+{
+	const char *name = c->opts.nargs ? c->opts.args[c->opts.nargs > 1 && strcmp(c->verb->key, "exec") == 0] : "";
+	bool path = strchr(name, '/') != NULL;
+	char found[PATH_MAX];
+
+	if (path && name[0] != '/' && noun_first_given(c, "cwd"))
+		return; /* it is relative to another folder */
+	if (status == EXIT_NOT_FOUND && !path && find_in_path(name, found))
+		snprintf(c->advice, sizeof(c->advice),
+			 "here it is %.100s, which is not in the sandbox's PATH: name it so, with --ro if it is "
+			 "hidden, or --env-pass PATH",
+			 found);
+	else if (status == EXIT_NOT_FOUND && !path)
+		snprintf(c->advice, sizeof(c->advice), "no folder of the sandbox's PATH has it; install it first");
+	else if (status == EXIT_NOT_FOUND && access(name, X_OK) == 0)
+		snprintf(c->advice, sizeof(c->advice),
+			 "it exists here: the sandbox hides it (--ro PATH shows it), or lacks the interpreter that its "
+			 "first line names");
+	else if (status == EXIT_NOT_FOUND)
+		snprintf(c->advice, sizeof(c->advice), "there is no such file here either");
+	else if (path && access(name, F_OK) == 0 && access(name, X_OK) != 0)
+		snprintf(c->advice, sizeof(c->advice),
+			 "it is not executable: chmod +x it, or name its interpreter, as in sh %.100s", name);
+}
+
 /*
  * The exit status distinguishes a command that was not found or not executable from a failure of bailiff
  * (exit_status.h).
@@ -131,6 +175,8 @@ static int print_rejection(struct cli *c, const struct request *q)
 	}
 	if (q->answer.error.type != JT_NONE)
 		exit_status_of_error(q->answer.error, &outcome);
+	if (jval_is_str(jval_path(q->answer.error, "data.stage"), "exec"))
+		advise_exec(c, outcome.status);
 	return cli_fail(c, outcome.status, &q->e, "%s", c->verb->name);
 }
 

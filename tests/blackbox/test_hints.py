@@ -159,6 +159,9 @@ def test_no_hints_if_reports_are_exact():
         # The kernel denied nothing here.
         started, _ = rpc.run(["cat", "/tmp/bailiff-left"], cwd=home.work)
         assert [(v["confidence"], v["reason"]) for v in hints(rpc, started["processId"])] == [("hint", "each command has a /tmp of its own")]
+        # Nor here: what is hidden does not exist inside.
+        started, _ = rpc.run(["cat", "/root/bailiff-notes"], cwd=home.work)
+        assert [(v["confidence"], v["path"], v["reason"]) for v in hints(rpc, started["processId"])] == [("hint", "/root/bailiff-notes", "hidden")]
 
 
 if __name__ == "__main__":

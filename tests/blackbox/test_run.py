@@ -78,8 +78,17 @@ def test_missing_and_unexecutable_programs_exit_127_and_126(home):
     path = os.path.join(home.work, "plain.txt")
     with open(path, "w") as f:
         f.write("not a program\n")
-    home.cli("run", "--", path, status=126)
     home.cli("run", "--", home.work, status=126)
+    missing = os.path.join(home.work, "missing")
+    script = os.path.join(home.work, "run-me-here")
+    with open(script, "w", opener=lambda name, flags: os.open(name, flags, 0o755)) as f:
+        f.write("#!/no/such/interpreter\n")
+    for command, status, advice in (("no-such-command-here", 127, "no folder of the sandbox's PATH has it"), (path, 126, f"chmod +x it, or name its interpreter, as in sh {path}"),
+                                    ("./plain.txt", 126, "chmod +x it"), (missing, 127, "no such file here either"), (script, 127, "lacks the interpreter"),
+                                    ("run-me-here", 127, f"here it is {script}, which is not in the sandbox's PATH")):
+        said = home.cli("run", "--", command, status=status, cwd=home.work, env={"PATH": f"{home.work}:/usr/bin:/bin"}).err.decode()
+        assert advice in said, (command, said)
+    assert b"--allow-host HOST" in home.cli("run", "--net", "allow", "--", "true", status=125).err
 
 
 def test_time_limits_exit_124(home):

@@ -5,9 +5,9 @@
  * and the line of output. The command controls its output, so a hint grants nothing; it only suggests an option to a
  * person.
  *
- * Some failures are none that the kernel could report: a file in /tmp or a server on localhost that an earlier command
- * has left in its own sandbox, a git directory that is not accessible, and a path that another sandbox keeps from being
- * created. Hints about these come from every daemon.
+ * Some failures are none that the kernel could report: a hidden path, which does not exist inside; a file in /tmp or a
+ * server on localhost that an earlier command has left in its own sandbox; a git directory that is not accessible; and
+ * a path that another sandbox keeps from being created. Hints about these come from every daemon.
  */
 
 #include "runtime/engine/core/core.h"
@@ -237,7 +237,7 @@ static bool guess_file(struct guesses *g, const struct output_hint *h, struct vi
 		v->reason = file_reason(g, v);
 		if (!v->reason && is_kept_missing(g, v))
 			return true;
-		if (g->exact)
+		if (g->exact && v->reason && !(v->error == ENOENT && strcmp(v->reason, "hidden") == 0))
 			v->reason = NULL;
 		if (!v->reason && v->error == ENOENT && is_private_tmp(g, h->paths[i], v->path)) {
 			v->reason = "each command has a /tmp of its own";
