@@ -43,6 +43,9 @@ def test_rules_match_tools_and_their_arguments():
         refused(rpc, turn, "Grep", pattern="root", path="/etc")
         refused(rpc, turn, "Edit", file_path=os.path.join(home.work, "locked/a"))
         refused(rpc, turn, "Write", file_path="locked/a")
+        # An edit reads the file, and a patch can move it to another name.
+        refused(rpc, turn, "Edit", file_path="secret.txt", old_string="a", new_string="b")
+        refused(rpc, turn, "apply_patch", patch="*** Begin Patch\n*** Update File: secret.txt\n*** Move to: out\n@@\n+x\n*** End Patch\n")
         refused(rpc, turn, "WebFetch", url="https://user@db.internal:8443/x?y")
         refused(rpc, turn, "Bash", command="true && rm -rf x")
         # A dry run gives the same decision.
@@ -53,7 +56,7 @@ def test_rules_match_tools_and_their_arguments():
         for tool, arguments in (("Read", {"file_path": "open.txt"}), ("WebFetch", {"url": "https://example.org/"}), ("Bash", {"command": "ls"}), ("anything", {})):
             would = rpc.call("evaluate_permission", toolName=tool, arguments=arguments, cwd=home.work)
             assert would["permissionDecision"]["decision"] == "allow" and "tools of clients" in would["permissionDecision"]["decisionReason"], (tool, would)
-        for tool, arguments in (("mcp__tickets__list", {}), ("Read", {"file_path": "open.txt"}), ("Edit", {"file_path": "open.txt"}),
+        for tool, arguments in (("mcp__tickets__list", {}), ("Read", {"file_path": "open.txt"}), ("Edit", {"file_path": "open.txt"}), ("Write", {"file_path": "secret.txt"}),
                                 ("WebFetch", {"url": "https://db.internal.example.org/"}), ("Bash", {"command": "ls"}), ("anything", {})):
             done = report(rpc, turn, tool, **arguments)
             assert done["status"] == "running", (tool, done)

@@ -293,9 +293,7 @@ static void overrule_decision(struct tool_evaluation *j, enum policy_answer a, e
  */
 static size_t make_paths(const struct tool_evaluation *j, const struct tool_paths *named, struct command_path *ret)
 {
-	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT
-				  ? COMMAND_WRITES
-				  : COMMAND_READS | (tool_searches(j->use.tool) ? COMMAND_RECURSES : 0);
+	unsigned access = tool_access(j->use.tool);
 	char clean[PATH_MAX];
 	struct err e = ERR_INIT;
 

@@ -71,7 +71,6 @@ static unsigned operation_access(const struct start_request *r, size_t i)
 
 static void judged_paths_make(const struct start_request *r, const char *cwd, struct judged_paths *ret)
 {
-	bool writes = rule_kind_of_tool(r->tool) == RULE_EDIT;
 	char clean[PATH_MAX];
 	struct err e = ERR_INIT;
 
@@ -84,14 +83,10 @@ static void judged_paths_make(const struct start_request *r, const char *cwd, st
 		unsigned access = operation_access(r, i);
 
 		ret->text[ret->count] = mem_strdup(exact ? clean : whole);
-		ret->path[ret->count] = (struct command_path){
-			.path = ret->text[ret->count],
-			.word = r->tool_paths[i],
-			.exact = exact,
-			.access = access   ? access
-				  : writes ? COMMAND_WRITES
-					   : COMMAND_READS | (tool_searches(r->tool) ? COMMAND_RECURSES : 0)
-		};
+		ret->path[ret->count] = (struct command_path){ .path = ret->text[ret->count],
+							       .word = r->tool_paths[i],
+							       .exact = exact,
+							       .access = access ? access : tool_access(r->tool) };
 		ret->count++;
 	}
 }

@@ -121,7 +121,7 @@ struct tool_paths {
 };
 void tool_paths_of(const char *tool, const json_t *args, struct tool_paths *ret);
 void tool_paths_done(struct tool_paths *n);
-bool tool_searches(const char *tool);
+unsigned tool_access(const char *tool); /* what it does with its paths: COMMAND_READS … */
 char *tool_host_of(const json_t *args); /* of its url; NULL = none, or ambiguous */
 
 #endif

@@ -4,6 +4,8 @@
  * there would be written without a check.
  */
 
+#include "policy/command_analysis.h"
+#include "policy/rule.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
 #include "runtime/engine/tool/tool.h"
@@ -129,8 +131,18 @@ void tool_paths_done(struct tool_paths *n)
 	*n = (struct tool_paths){ 0 };
 }
 
-/* Tools that read everything below a directory: bailiff's own, and those of common agents. */
-bool tool_searches(const char *tool) { return strcasecmp(tool, "grep") == 0 || strcasecmp(tool, "glob") == 0; }
+/*
+ * bailiff's own tools, and those of common agents. An edit reads the file, too: a patch can move it to a name that the
+ * agent may read. Searches read everything below a directory.
+ */
+unsigned tool_access(const char *tool)
+{
+	if (rule_kind_of_tool(tool) == RULE_EDIT)
+		return strcmp(tool, "Write") == 0 || strcmp(tool, "write_file") == 0 ? COMMAND_WRITES
+										     : COMMAND_READS | COMMAND_WRITES;
+	const bool searches = strcasecmp(tool, "grep") == 0 || strcasecmp(tool, "glob") == 0;
+	return COMMAND_READS | (searches ? COMMAND_RECURSES : 0);
+}
 
 /*
  * The host of a URL; NULL if it is ambiguous. A client may normalise slashes, decode escapes or map characters, and so
