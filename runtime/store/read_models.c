@@ -10,7 +10,9 @@
 #include "runtime/store/store.h"
 #include "runtime/store/store_private.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static int model_key(struct db_key *k, uint8_t kind, const char *id, size_t id_len, struct err *e)
 {
@@ -172,6 +174,27 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
 	m->puts++;
 	rc = mdb_del(m->txn, m->dbi, &kv, NULL);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "remove a model");
+}
+
+/*
+ * The marker of an expired output (chunk_expire) also tells the next open to remove a file that is still there, so it
+ * stays as long as the file does: a backup may be reading it.
+ */
+int models_forget_output(struct models *m, const char *output_ref, struct err *e)
+{
+	MDB_val key = db_key_text(output_ref);
+	const void *value;
+	size_t len;
+
+	if (!m->pruned || !id_valid(output_ref, strlen(output_ref)) ||
+	    faccessat(m->pruned->spool_fd, output_ref, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	int rc = db_seal_get(m->txn, m->pruned->db.t[DB_BLOBS], &key, &value, &len, e);
+	if (rc != 0 || len != 1 || *(const char *)value != 1)
+		return rc < 0 ? -1 : 0;
+	m->puts++;
+	rc = mdb_del(m->txn, m->pruned->db.t[DB_BLOBS], &key, NULL);
+	return rc == 0 ? 0 : db_err(e, rc, "remove the marker of an expired output");
 }
 
 int models_write_back(struct models *m, struct err *e)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct layer;
+struct store;
 
 struct models {
 	MDB_txn *txn;
@@ -26,6 +27,7 @@ struct models {
 	struct expanded *expanded; /* texts that models_get has returned */
 	/* The bytes of the group, which live as long as `docs`. If set, structs are kept: call docs_check_sizes. */
 	const struct buf *group;
+	const struct store *pruned; /* its events are projected one last time, before they are removed; or NULL */
 };
 
 /* Frees them. Called after each event that is projected, and where the models are no longer used. */

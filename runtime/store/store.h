@@ -179,6 +179,8 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len,
 	       struct err *e);
 int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, struct err *e);
+/* No document is left that names an expired output: retention, and nothing else, removes what the store knows of it. */
+int models_forget_output(struct models *m, const char *output_ref, struct err *e);
 
 /*
  * A document as a struct. Events change the same documents again and again: models that can keep structs encode a

@@ -81,7 +81,7 @@ static int remove_event(struct store *store, MDB_txn *txn, struct models *m, str
 static int prune_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e)
 {
 	struct prune *p = ctx;
-	struct models m = { .txn = txn, .dbi = store->db.t[DB_BASE] };
+	struct models m = { .txn = txn, .dbi = store->db.t[DB_BASE], .pruned = store };
 	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
 	struct tip floor = { 0 };
 	uint64_t end = p->floor < store->settled.sequence ? p->floor : store->settled.sequence; /* the newest stays */
@@ -109,6 +109,7 @@ static enum job_step prune_step(struct store *store, struct job *j)
 {
 	struct prune *p = (struct prune *)j;
 
+	expired_files_remove(store); /* an output whose file is gone can be forgotten (models_forget_output) */
 	if (writer_txn(store, prune_txn, p, &j->err) != 0) {
 		if (j->err.code != ERR_EXHAUSTED || p->step_events == 1)
 			return JOB_FAILED;

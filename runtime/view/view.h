@@ -51,7 +51,7 @@ enum view_kind {
 	VIEW_LIVE_PROCESS = 20, /* id processId, while it has no terminal event: recovery starts here */
 	VIEW_LIVE_TURN = 21,    /* id turnId, while it has not ended */
 	VIEW_PROCESS_DIFF =
-		24, /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, until they expire */
+		24, /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, also expired ones */
 	VIEW_COW_PROCESS = 25,  /* id processId, while its changes may be kept */
 	VIEW_UNDO_PROCESS = 26, /* id processId, while what an apply of its changes replaced may be kept */
 	VIEW_COST = 64,         /* ids: cost_key, limit_key */
@@ -117,16 +117,17 @@ enum view_kind {
 	VIEW_LIVE_JOB = 93,     /* id jobId, while it has not ended */
 	VIEW_TASK_JOB = 94,     /* "<taskId>/<jobId>" */
 	VIEW_SESSION_JOB = 95,
-	VIEW_JOB_RUNNING = 96, /* "<jobId>/<itemId>" */
-	VIEW_JOB_AGAIN = 97,   /* "<jobId>/<due, 20 digits>/<itemId>": to be retried */
-	VIEW_JOB_PROCESS = 98, /* processId, while it works on an item: {jobId, itemId} */
+	VIEW_JOB_RUNNING = 96,   /* "<jobId>/<itemId>" */
+	VIEW_JOB_AGAIN = 97,     /* "<jobId>/<due, 20 digits>/<itemId>": to be retried */
+	VIEW_JOB_PROCESS = 98,   /* processId, while it works on an item: {jobId, itemId} */
+	VIEW_INTERNAL_TASK = 99, /* "<sessionId>/<taskId>": tasks of the runtime, which are in no other list */
 };
 
 /*
  * The version of the projections. If a store's models have another one, the log is projected again before anything is
  * read. Raise it whenever the same events would give other documents.
  */
-#define VIEW_VERSION "10"
+#define VIEW_VERSION "11"
 
 /* Kinds with a document or list entry for each command, turn or call (struct store_options: growing_models). */
 extern const uint8_t view_growing_kinds[];

@@ -29,6 +29,7 @@ enum {
 	OF_SUBAGENT,
 	OF_SANDBOX,
 	OF_TASK,
+	OF_INTERNAL_TASK, /* no other task can depend on it */
 	OF_JOB,
 	OF_EVIDENCE
 };
@@ -55,6 +56,7 @@ static const struct {
 	{ OF_SESSION, VIEW_SESSION_SUBAGENT, LIST, OF_SUBAGENT },
 	{ OF_SESSION, VIEW_SESSION_SANDBOX, LIST, OF_SANDBOX },
 	{ OF_SESSION, VIEW_SESSION_TASK, LIST, OF_TASK },
+	{ OF_SESSION, VIEW_INTERNAL_TASK, LIST, OF_INTERNAL_TASK },
 	{ OF_SESSION, VIEW_SESSION_JOB, LIST, OF_JOB },
 	{ OF_SESSION, VIEW_SESSION_GRANT, LIST },
 	{ OF_SESSION, VIEW_SESSION_TRACE, LIST },
@@ -126,6 +128,8 @@ static const struct {
 	{ OF_TASK, VIEW_OWNER_EVIDENCE, LIST, OF_EVIDENCE },
 	{ OF_TASK, VIEW_TASK_ACTION, OPEN },
 	{ OF_TASK, VIEW_COST, NAMED, 0, "task" },
+	{ OF_INTERNAL_TASK, VIEW_TASK, DOCUMENT },
+	{ OF_INTERNAL_TASK, VIEW_COST, NAMED, 0, "task" },
 	{ OF_JOB, VIEW_JOB, DOCUMENT },
 	{ OF_JOB, VIEW_LIVE_JOB, ALIVE },
 	{ OF_JOB, VIEW_JOB_ITEM, LIST },
@@ -147,7 +151,8 @@ struct expiry_search {
 	struct owner *owners; /* visited, and to visit */
 	size_t count, cap;
 	struct strmap seen;
-	struct buf keys; /* NUL-terminated keys of one scan */
+	struct buf keys;  /* NUL-terminated keys of one scan */
+	struct buf texts; /* those documents of the same scan that name outputs */
 	bool alive;
 };
 
@@ -166,10 +171,17 @@ static void add_owner(struct expiry_search *s, unsigned what, const char *id)
 	id_copy(s->owners[s->count++].id, id);
 }
 
-static bool append_key(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static const char output_mark[] = "\"out_"; /* where a document names an output */
+
+/* Keeps the text too if it names an output. */
+static bool append_entry(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
-	buf_append(ctx, id, id_len);
-	buf_byte(ctx, '\0');
+	struct expiry_search *s = ctx;
+
+	buf_append(&s->keys, id, id_len);
+	buf_byte(&s->keys, '\0');
+	if (memmem(json, len, output_mark, strlen(output_mark)))
+		buf_append(&s->texts, json, len);
 	return true;
 }
 
@@ -180,10 +192,9 @@ static int add_outputs(struct expiry_search *s, const char *json, struct err *e)
 	 * Refs occur in many members of many documents. A search of the text finds them all, and the session id of each
 	 * output is checked afterwards, so a text that only looks like a ref does no harm.
 	 */
-	static const char mark[] = "\"out_";
 	buf_auto struct buf text = BUF_INIT;
 
-	for (const char *at = json; (at = strstr(at, mark));) {
+	for (const char *at = json; (at = strstr(at, output_mark));) {
 		const char *end = strchr(++at, '"');
 		char ref[ID_SIZE];
 		struct output_doc d;
@@ -217,13 +228,14 @@ static int visit_document(struct expiry_search *s, uint8_t kind, enum form form,
 	return add_outputs(s, buf_cstr(&text), e);
 }
 
-/* Passes on every entry of a list and queues the members that it names. */
+/* Passes on every entry of a list and queues the members and outputs that it names. */
 static int visit_list(struct expiry_search *s, size_t row, const char *owner, found_fn fn, void *ctx, struct err *e)
 {
 	mem_auto char *prefix = mem_printf("%s/", owner);
 
 	buf_reset(&s->keys);
-	if (store_model_scan(s->store, rows[row].kind, prefix, NULL, false, append_key, &s->keys, e) < 0)
+	buf_reset(&s->texts);
+	if (store_model_scan(s->store, rows[row].kind, prefix, NULL, false, append_entry, s, e) < 0)
 		return -1;
 	s->alive |= s->keys.len && rows[row].form == OPEN;
 	for (const char *key = s->keys.data; key && key < s->keys.data + s->keys.len; key += strlen(key) + 1) {
@@ -231,7 +243,7 @@ static int visit_list(struct expiry_search *s, size_t row, const char *owner, fo
 		if (rows[row].member)
 			add_owner(s, rows[row].member, strrchr(key, '/') + 1);
 	}
-	return 0;
+	return add_outputs(s, buf_cstr(&s->texts), e);
 }
 
 /* Applies all rows of the table to one owner. */
@@ -302,6 +314,7 @@ int view_session_documents(struct store *store, const char *session_id, found_fn
 	free(s.owners);
 	strmap_done(&s.seen);
 	buf_done(&s.keys);
+	buf_done(&s.texts);
 	return r < 0 ? -1 : s.alive;
 }
 
@@ -319,6 +332,8 @@ int view_session_on_expired(struct models *m, const struct event_view *ev, struc
 		unsigned long kind = slash ? strtoul(text, NULL, 10) : 0;
 
 		if (kind && kind <= UINT8_MAX && models_del(m, (uint8_t)kind, slash + 1, strlen(slash + 1), e) < 0)
+			return -1;
+		if (kind == VIEW_OUTPUT && models_forget_output(m, slash + 1, e) < 0)
 			return -1;
 	}
 	return 0;

@@ -343,7 +343,7 @@ int view_output_on_expired(struct models *m, const struct event_view *ev, struct
 		return r < 0 ? -1 : 0;
 	d.expired = true;
 	d.expiredAt = ev->real_us;
-	if (save_output(m, &d, e) < 0 || view_list_del(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e) < 0)
+	if (save_output(m, &d, e) < 0)
 		return -1;
 	return view_list_del(m, VIEW_PREVIEW, d.outputRef, NULL, e);
 }

@@ -101,7 +101,7 @@ static struct before before_of(const struct task_doc *d)
 	return b;
 }
 
-/* Created by the runtime because a fact needs a task: found by its id, but in no list. */
+/* Created by the runtime because a fact needs a task: found by its id; only retention has a list of them. */
 static bool unlisted(const struct task_doc *d)
 {
 	return jval_is_str(d->taskKind, "routing") && jval_is_str(d->visibility, "internal");
@@ -151,7 +151,7 @@ static int save_task(struct models *m, const struct task_doc *d, const struct be
 
 	if (view_save(m, &task_schema, d->taskId, d, e) < 0)
 		return -1;
-	return listed ? save_status(m, d, b, e) : 0;
+	return listed ? save_status(m, d, b, e) : view_list_put(m, VIEW_INTERNAL_TASK, d->sessionId, d->taskId, e);
 }
 
 static void copy_uint(struct jval payload, const char *member, uint64_t *ret)

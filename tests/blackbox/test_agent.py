@@ -74,6 +74,25 @@ def test_model_answer_completes_the_turn_and_the_key_is_not_logged(home):
     home.cli("store", "verify")
 
 
+def test_retention_removes_the_conversation_with_its_session(home):
+    with home.rpc() as rpc, model(home, rpc, [{"text": "It is five."}]):
+        turn = submit(rpc, "what is the time?")
+        completed(rpc, turn)
+        seen = events(rpc, turn)
+        refs = {e["payload"][m] for e in seen for m in ("itemsRef", "responseRef", "rawRef") if m in e["payload"]}
+        tasks = {e["taskId"] for e in seen if e["type"] == "task.created"}
+        assert len(refs) == 3 and len(tasks) == 1, (refs, tasks)
+        assert all(rpc.call("read_output", outputRef=r)["data"] for r in refs)
+        rpc.call("update_session", sessionId=turn["sessionId"], archived=True)
+        until("the session is removed", lambda: rpc.call("prune_store", olderThanMs=0) and
+              not [s for s in rpc.call("list_sessions")["sessions"] if s["sessionId"] == turn["sessionId"]])
+        for ref in refs:
+            rpc.fails("read_output", {"outputRef": ref}, code=-32004)
+        for task in tasks:
+            rpc.fails("get_task", {"taskId": task}, code=-32004)
+        assert rpc.call("verify_store")["ok"]
+
+
 def test_metrics_count_requests_tokens_and_calls(home):
     script = [{"status": 529}, {"calls": [call("shell", command="true")]}, {"text": "Done."}]
     with home.rpc() as rpc, model(home, rpc, script, dialect="anthropic"):

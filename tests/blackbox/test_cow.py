@@ -476,6 +476,18 @@ def test_retention_removes_old_and_stray_changes(home):
         assert rpc.call("verify_store")["ok"]
 
 
+def test_retention_removes_diffs_with_their_session(home):
+    with home.rpc() as rpc:
+        process = run(rpc, home, "echo a >a")
+        diff = changes(rpc, home, process)["a"]["diffRef"]
+        rpc.call("discard_changes", processId=process)
+        rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=process)["endSequence"] + 1)
+        assert rpc.fails("read_output", {"outputRef": diff}).data["category"] == "output_expired"
+        rpc.call("prune_store", olderThanMs=0)
+        rpc.fails("read_output", {"outputRef": diff}, code=-32004)
+        assert rpc.call("verify_store")["ok"]
+
+
 def test_changes_verbs_of_the_command_line(home):
     put(os.path.join(home.work, "f"), "one\n")
     old_enough(home)

@@ -114,9 +114,57 @@ START_TEST(ended_outputs_expire_once)
 }
 END_TEST
 
+static void on_pruned(void *ctx, uint64_t removed, const struct err *e)
+{
+	ck_assert(!e);
+	*(bool *)ctx = true;
+}
+
+static void prune_before(uint64_t floor)
+{
+	struct pollfd wake = { .fd = store_dispatch_fd(store), .events = POLLIN };
+	bool done = false;
+
+	store_prune(store, floor, 0, on_pruned, &done);
+	while (!done && poll(&wake, 1, 10000) == 1)
+		store_dispatch(store);
+	ck_assert(done);
+}
+
+/* 0 or the code of the error. */
+static enum err_code read_code(const char *ref)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	return store_output_read(store, ref, 0, 100, &out, &e) < 0 ? e.code : 0;
+}
+
+START_TEST(expired_outputs_are_forgotten_with_the_removal_of_their_session)
+{
+	struct store_batch *b = store_batch_new(store);
+
+	put_session();
+	store_batch_inline(b, O1, "hello", 5);
+	store_batch_expire_output(b, O1);
+	store_batch_expire_output(b, O2);
+	store_submit(store, b, 0, NULL, NULL);
+	put(EVENT_SESSION_EXPIRED, (struct ids){ .session = S1 }, NULL,
+	    "{\"policy\":\"retention\",\"expiredAt\":\"2026-01-01T00:00:00Z\",\"documents\":[\"6/" O1 "\"]}");
+	const uint64_t removal = store_last_sequence(store);
+	put_turn();
+	prune_before(removal); /* the event is still in the log */
+	ck_assert_int_eq(read_code(O1), ERR_EXPIRED);
+	prune_before(removal + 1);
+	ck_assert_int_eq(read_code(O1), 0);
+	ck_assert_int_eq(read_code(O2), ERR_EXPIRED); /* it was not in the event */
+}
+END_TEST
+
 int main(void)
 {
 	return VIEW_SUITE("view_output", { output_is_counted_and_its_beginning_kept },
 			  { a_character_split_between_events_is_joined }, { a_preview_stops_at_its_limit },
-			  { truncation_is_exact }, { ended_outputs_expire_once });
+			  { truncation_is_exact }, { ended_outputs_expire_once },
+			  { expired_outputs_are_forgotten_with_the_removal_of_their_session });
 }
