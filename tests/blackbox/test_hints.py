@@ -2,6 +2,7 @@
 """Without exact reports, the output of a failed command is compared with its sandbox, and matches are reported as hints."""
 
 import os
+import pwd
 import shutil
 import tempfile
 
@@ -160,8 +161,9 @@ def test_no_hints_if_reports_are_exact():
         started, _ = rpc.run(["cat", "/tmp/bailiff-left"], cwd=home.work)
         assert [(v["confidence"], v["reason"]) for v in hints(rpc, started["processId"])] == [("hint", "each command has a /tmp of its own")]
         # Nor here: what is hidden does not exist inside.
-        started, _ = rpc.run(["cat", "/root/bailiff-notes"], cwd=home.work)
-        assert [(v["confidence"], v["path"], v["reason"]) for v in hints(rpc, started["processId"])] == [("hint", "/root/bailiff-notes", "hidden")]
+        notes = os.path.join(pwd.getpwuid(0).pw_dir, "bailiff-notes")
+        started, _ = rpc.run(["cat", notes], cwd=home.work)
+        assert [(v["confidence"], v["path"], v["reason"]) for v in hints(rpc, started["processId"])] == [("hint", notes, "hidden")]
 
 
 if __name__ == "__main__":
