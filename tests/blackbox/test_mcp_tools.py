@@ -674,6 +674,9 @@ def test_results_do_not_mislead():
         # a lookup that nothing depended on
         _, text = mcp.exec("getent ahosts registry.example.test; exit 0")
         assert "denied" not in text, text
+        # one that the output reports, although the end of the pipe succeeds
+        _, text = mcp.exec("python3 -c 'import urllib.request as u; u.urlopen(\"http://registry.example.test\")' 2>&1 | tail -1")
+        assert "denied: lookup registry.example.test (no network)" in text, text
         _, text = mcp.exec("getent ahosts registry.example.test", error=True)
         assert "denied: lookup registry.example.test (no network)" in text and '"allow":["registry.example.test"]' in text, text
         # /tmp can be written, and does not last

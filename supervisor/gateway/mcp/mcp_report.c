@@ -231,9 +231,31 @@ static bool has_text(const json_t *array, const char *key, const char *text)
 	return false;
 }
 
-/* An array of {what, confidence} without duplicates, and what would allow them. */
-static json_t *denials_of(const json_t *violations, const char *profile, bool succeeded, struct buf *ret_allow)
+/*
+ * Whether the output reports that a name was not resolved. A command that succeeds may have looked up names that
+ * nothing depended on (for updates, for statistics); but in `npm install | tail` only the pipe succeeds.
+ */
+static bool reports_lookup(const struct mcp_report *r)
 {
+	static const char *const says[] = { "resolve host",    "resolving host",
+					    "name resolution", "name or service not known",
+					    "getaddrinfo",     "EAI_AGAIN",
+					    "ENOTFOUND" };
+
+	for (size_t i = 0; i < r->nstreams; i++)
+		for (size_t k = 0; k < countof(says); k++)
+			if (strcasestr(buf_cstr(&r->streams[i].first), says[k]) ||
+			    strcasestr(buf_cstr(&r->streams[i].last), says[k]))
+				return true;
+	return false;
+}
+
+/* An array of {what, confidence} without duplicates, and what would allow them. */
+static json_t *denials_of(const struct mcp_report *r, bool succeeded, struct buf *ret_allow)
+{
+	const json_t *violations = json_object_get(r->process, "violations");
+	const char *profile = json_get_text(r->process, "sandboxProfile");
+	const bool with_lookups = !succeeded || reports_lookup(r);
 	struct violation_needs needs = { 0 };
 	json_t *found = json_array();
 	const json_t *v;
@@ -244,7 +266,7 @@ static json_t *denials_of(const json_t *violations, const char *profile, bool su
 		struct jval violation = jval_of(text, strlen(text));
 		buf_auto struct buf words = BUF_INIT;
 
-		if (succeeded && violation_text_is_lookup(violation))
+		if (!with_lookups && violation_text_is_lookup(violation))
 			continue;
 		violation_text_describe(violation, &words);
 		violation_needs_add(&needs, violation);
@@ -490,8 +512,7 @@ json_t *mcp_report_result(const struct mcp_report *r)
 {
 	const json_t *violations = json_object_get(r->process, "violations");
 	buf_auto struct buf text = BUF_INIT, allow = BUF_INIT, next = BUF_INIT;
-	json_auto_t *denials = denials_of(violations, json_get_text(r->process, "sandboxProfile"),
-					  strcmp(status_of(r->process), "completed") == 0 && !has_failed(r), &allow);
+	json_auto_t *denials = denials_of(r, strcmp(status_of(r->process), "completed") == 0 && !has_failed(r), &allow);
 	json_t *content = json_array(), *structured;
 
 	write_next(r, &next);
