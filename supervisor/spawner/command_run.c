@@ -573,8 +573,8 @@ void command_run(struct init *in, const struct command_run *run)
 	in->kept = can_stay(&w, run);
 	report_exit(&w);
 	fd_close(&w.report);
-	if (in->kept) {
+	if (in->kept)
 		fd_close(&w.ports.dialer_fd);
+	if (in->kept && !in->leader)
 		fd_close(&in->steps.status_fd);
-	}
 }
