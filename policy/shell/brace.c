@@ -230,6 +230,8 @@ static bool expand_sequence(struct brace *b, size_t open, size_t close, struct r
 	text[n] = '\0';
 	if (!sequence_read(text, &q))
 		return false;
+	/* {Z..a} contains a backslash and a backquote, which quote or run what follows. */
+	b->over |= q.letters && !isupper((int)q.from) != !isupper((int)q.to);
 	/* bash ignores the sign of a step, and treats 0 as 1. */
 	const long step = q.step ? labs(q.step) : 1;
 	for (long i = q.from; !b->over && (q.from <= q.to ? i <= q.to : i >= q.to);
@@ -281,15 +283,42 @@ static void expand_row(struct brace *b, size_t from, size_t to, struct rows *out
 	b->depth--;
 }
 
+/* The word stays in the list without a value: its real words may be anything. */
+static void forget_value(struct shell_word *w, unsigned why)
+{
+	w->value = NULL;
+	w->unknown |= why;
+	w->many = true;
+}
+
+/*
+ * Braces are expanded before variables, so text that they join is an expansion that the original does not have:
+ * {a$,b}c becomes a$c, {$,b}{x@P} becomes ${x@P}, {$x,b}c the variable xc.
+ */
+static unsigned joins_expansion(const struct brace_piece *x, const struct brace_piece *next)
+{
+	const int c = piece_character(next);
+	const char *name = x->part->text + 1;
+
+	if (piece_character(x) == '$')
+		return SHELL_BRACES | SHELL_EVALUATES;
+	if (x->part->kind == SHELL_PART_EXPANSION && !x->part->quoted && x->len > 1 &&
+	    (isalpha((unsigned char)*name) || *name == '_') && (isalnum(c) || c == '_'))
+		return SHELL_BRACES;
+	return 0;
+}
+
 /* Joins the pieces of a row to a word; neighbours from the same text become one part. */
 static void row_to_word(struct parser *p, const struct word_parts *w, const struct row *r, struct shell_word *ret)
 {
 	struct word_parts made = { .offset = w->offset, .quoted = w->quoted };
+	unsigned joined = 0;
 
 	for (size_t i = 0; i < r->count; i++) {
 		const struct brace_piece *x = &r->piece[i];
 		struct shell_part *last = made.count ? &made.part[made.count - 1] : NULL;
 
+		joined |= i + 1 < r->count ? joins_expansion(x, x + 1) : 0;
 		if (piece_character(x) >= 0) {
 			made.glob |= strchr("*?", piece_character(x)) ||
 				     (piece_character(x) == ']' && made.open_bracket);
@@ -311,6 +340,8 @@ static void row_to_word(struct parser *p, const struct word_parts *w, const stru
 		made.part[made.count++].len = x->len;
 	}
 	word_parts_finish(p, &made, ret);
+	if (joined)
+		forget_value(ret, joined);
 }
 
 void expand_braces(struct parser *p, const struct word_parts *w, struct shell_word **words, size_t *count)
@@ -337,14 +368,8 @@ void expand_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 		} else {
 			word_parts_finish(p, w, one);
 		}
-		if (b.over) {
-			/*
-			 * The word stays in the list, unexpanded, and without a value: its real words may be anything.
-			 */
-			one->value = NULL;
-			one->unknown |= SHELL_BRACES;
-			one->many = true;
-		}
+		if (b.over)
+			forget_value(one, SHELL_BRACES);
 		return;
 	}
 	p->script->bashisms = true;
@@ -354,10 +379,7 @@ void expand_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 		*words = shell_arena_grow(p->arena, *words, *count, sizeof(**words));
 		struct shell_word *made = &(*words)[(*count)++];
 		row_to_word(p, w, &out.row[i], made);
-		if (!out.row[i].bytes) { /* {,'a'} produces no word for the empty alternative, {'',a} an empty one */
-			made->value = NULL;
-			made->unknown |= SHELL_BRACES;
-			made->many = true;
-		}
+		if (!out.row[i].bytes) /* {,'a'} produces no word for the empty alternative, {'',a} an empty one */
+			forget_value(made, SHELL_BRACES);
 	}
 }
