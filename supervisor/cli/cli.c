@@ -456,6 +456,9 @@ static void set_advice(struct cli *c, struct jval error)
 			 "bailiff ports lists published ports; bailiff unpublish closes one");
 	char message[512];
 	jval_str(jval_get(error, "message"), message, sizeof(message));
+	if (strstr(message, "is about to stop and starts nothing new"))
+		snprintf(c->advice, sizeof(c->advice),
+			 "bailiff daemon status shows what still runs; bailiff daemon drain --cancel ends a drain");
 	if (strstr(message, "until the policy is corrected"))
 		snprintf(c->advice, sizeof(c->advice),
 			 "bailiff policy show names the layers; bailiff policy lint FILE checks a file");

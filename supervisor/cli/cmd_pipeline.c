@@ -9,6 +9,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "sandbox/violation_text.h"
 #include "supervisor/cli/approval.h"
 #include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/format.h"
@@ -32,6 +33,7 @@
 #define STEPS_MAX 1000u
 #define PARALLEL_MAX 64u
 #define REPORTED_MAX (64u << 10) /* bytes of an output's end in the report */
+#define DENIALS_MAX 3u           /* in a step's message */
 
 struct step {
 	const char *name;
@@ -42,6 +44,7 @@ struct step {
 	int exit_code;
 	uint64_t duration_ms;
 	char message[512];
+	char *advice; /* what would allow what its sandbox denied; NULL: nothing was denied, or nothing would */
 	struct remote_answer answer; /* of wait_process */
 };
 
@@ -203,7 +206,9 @@ static void write_step(const struct pipeline *p, const struct step *s, struct jw
 static void end_step(struct pipeline *p, struct step *s, enum step_state state, const char *message)
 {
 	s->state = state;
-	(void)snprintf(s->message, sizeof(s->message), "%.500s", message);
+	const size_t n = strlen(message), most = sizeof(s->message) - 1;
+	(void)snprintf(s->message, sizeof(s->message), "%.*s", (int)(n > most ? text_utf8_cut(message, most) : n),
+		       message);
 	if (state == STEP_FAILED && !s->may_fail)
 		p->stopped = true;
 }
@@ -296,20 +301,77 @@ static void report_step(struct pipeline *p, struct step *s)
 		cli_hint("ok %s (%s)", s->name, took);
 	else
 		cli_hint("%s %s (%s): %s", s->may_fail ? "failed (allowed)" : "FAILED", s->name, took, s->message);
+	if (s->advice)
+		cli_hint("  %s", s->advice);
+}
+
+static void write_list(struct jw *w, const char *key, const char *element)
+{
+	jw_karr(w, key);
+	jw_str(w, element);
+	jw_arr_end(w);
+}
+
+/* The member of a step that would allow it, as it stands in the file; or what a person can do. */
+static char *advice_for(const struct violation_needs *n)
+{
+	buf_auto struct buf host = BUF_INIT, member = BUF_INIT;
+	struct jw w = jw_on(&member);
+	const char *person = violation_needs_person(n);
+
+	violation_needs_host(n, &host);
+	bool network = host.len || n->network;
+	jw_obj(&w);
+	if (n->write)
+		write_list(&w, "writeRoots", n->folder[0] == '/' ? n->folder : "PATH");
+	if (n->read)
+		write_list(&w, "readRoots", n->file[0] == '/' ? n->file : "PATH");
+	if (network) {
+		jw_kstr(&w, "network", "allow");
+		write_list(&w, "allowHosts", host.len ? host.data : "HOST");
+	}
+	jw_obj_end(&w);
+	if (!n->write && !n->read && !network)
+		return person ? mem_strdup(person) : NULL;
+	return mem_printf("\"sandbox\": %s in the step allows it (where the policy permits it)%s%s", member.data,
+			  person ? "; " : "", person ? person : "");
+}
+
+/* "; denied: lookup example.com (no network)" for each of the first different ones. */
+static void describe_denials(struct step *s, struct buf *out)
+{
+	struct violation_needs needs = { 0 };
+	size_t n = 0;
+
+	for (struct jiter it = jiter_on(jval_get(s->answer.result, "violations")); jiter_next(&it);) {
+		buf_auto struct buf line = BUF_INIT;
+
+		buf_str(&line, violation_text_is_hint(it.value) ? "; probably denied: " : "; denied: ");
+		violation_text_describe(it.value, &line);
+		violation_needs_add(&needs, it.value);
+		if (n < DENIALS_MAX && !strstr(buf_cstr(out), line.data)) {
+			buf_append(out, line.data, line.len);
+			n++;
+		}
+	}
+	s->advice = advice_for(&needs);
 }
 
 static void take_result(struct pipeline *p, struct step *s)
 {
 	struct exit_status outcome = { .status = EXIT_BAILIFF };
-	char message[500];
+	buf_auto struct buf message = BUF_INIT;
 
 	p->running--;
 	(void)exit_status_of_process(s->answer.result, &outcome);
 	s->exit_code = outcome.status;
 	s->duration_ms = jval_uint(jval_get(s->answer.result, "durationMs"), 0);
-	(void)snprintf(message, sizeof(message), "exit status %d%s%.400s", outcome.status, outcome.note[0] ? ": " : "",
-		       outcome.note);
-	end_step(p, s, outcome.status ? STEP_FAILED : STEP_PASSED, outcome.status ? message : "");
+	if (outcome.status) {
+		buf_printf(&message, "exit status %d%s%.400s", outcome.status, outcome.note[0] ? ": " : "",
+			   outcome.note);
+		describe_denials(s, &message);
+	}
+	end_step(p, s, outcome.status ? STEP_FAILED : STEP_PASSED, buf_cstr(&message));
 	report_step(p, s);
 }
 
@@ -512,8 +574,10 @@ int cmd_pipeline(struct cli *c)
 		status = cli_fail(c, EXIT_USAGE, &e, "pipeline");
 	else
 		status = run_pipeline(&p);
-	for (size_t i = 0; i < p.n; i++)
+	for (size_t i = 0; i < p.n; i++) {
 		remote_answer_done(&p.step[i].answer);
+		free(p.step[i].advice);
+	}
 	free(p.step);
 	json_decref(p.json);
 	return status;

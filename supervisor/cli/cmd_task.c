@@ -352,7 +352,13 @@ static int wait_job(struct cli *c, const char *id)
 			return cli_fail(c, EXIT_FAILED, &q.e, "%s", id);
 		if (jval_get(q.result, "endedAt").type != JT_NONE) {
 			progress_clear(&line);
-			return jval_is_str(jval_get(q.result, "status"), "completed") ? 0 : EXIT_FAILED;
+			if (jval_is_str(jval_get(q.result, "status"), "completed"))
+				return 0;
+			cli_error("%s: %llu of %llu items failed", id,
+				  (unsigned long long)jval_uint(jval_path(q.result, "progress.failed"), 0),
+				  (unsigned long long)jval_uint(jval_path(q.result, "progress.total"), 0));
+			cli_hint("bailiff job show %s lists them with their errors", id);
+			return EXIT_FAILED;
 		}
 		struct jval n = jval_get(q.result, "progress");
 		uint64_t total = jval_uint(jval_get(n, "total"), 0), running = jval_uint(jval_get(n, "running"), 0);

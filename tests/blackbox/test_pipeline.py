@@ -72,6 +72,18 @@ def test_a_mistake_in_a_later_step_is_found_before_the_first_one_runs(home):
     assert not os.path.exists(os.path.join(home.work, "ran"))
 
 
+def test_a_step_that_the_sandbox_stopped_says_what_was_denied(home):
+    reading = "import socket\nsocket.getaddrinfo('name.example.test', 80)"
+    path = pipeline(home, {"name": "net", "command": ["/usr/bin/python3", "-c", reading]}, {"name": "fine", "commandLine": "true"})
+    done = home.cli("pipeline", "--keep-going", "--junit", "report.xml", path, status=1)
+    assert b"denied: lookup name.example.test (no network)\n" in done.err, done.err
+    assert b'"sandbox": {"network":"allow","allowHosts":["name.example.test"]} in the step' in done.err and done.err.count(b"denied") == 1, done.err
+    with open(os.path.join(home.work, "report.xml"), encoding="utf-8") as f:
+        assert 'message="exit status 1; denied: lookup name.example.test (no network)"' in f.read()
+    failed = [s for s in home.cli("pipeline", "--keep-going", "--json", path, status=1).json["steps"] if s["status"] == "failed"]
+    assert [s["message"] for s in failed] == ["exit status 1; denied: lookup name.example.test (no network)"], failed
+
+
 def test_a_step_that_needs_an_approval_fails_without_a_terminal():
     with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home, home.rpc() as rpc:
         result = home.cli("pipeline", "--json", pipeline(home, {"name": "x", "command": ["touch", "made"]}), status=1).json
