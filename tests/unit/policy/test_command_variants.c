@@ -82,6 +82,12 @@ static const struct {
 	{ "npm exec -- git push", "ask" },
 	{ "bwrap --ro-bind / / shutdown", "ask" },
 	{ "hyperfine ls 'shutdown now'", "ask" },
+	{ "cmake -E env A=1 shutdown now", "ask" },
+	{ "rustup run stable git push", "ask" },
+	{ "ip netns exec n shutdown", "ask" },
+	{ "vagrant ssh -c 'git push'", "ask" },
+	{ "cmake --build b", "allow" },
+	{ "ip addr show", "allow" },
 	/* under another name, and elsewhere */
 	{ "/usr/lib/git-core/git-push origin", "deny" },
 	{ "git-push", "deny" },
