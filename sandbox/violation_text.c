@@ -5,6 +5,7 @@
 #include "sandbox/root_paths.h"
 #include "sandbox/violation.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define RESOLVER_PORT 53
@@ -96,11 +97,26 @@ bool violation_text_is_elsewhere(struct jval v)
 	       jval_is_str(jval_get(v, "reason"), "each command has a loopback of its own");
 }
 
-bool violation_text_is_lookup(struct jval v)
+static bool is_lookup(struct jval v)
 {
 	return jval_is_str(jval_get(v, "operation"), "lookup") ||
 	       (jval_is_str(jval_get(v, "kind"), "network") && jval_int(jval_get(v, "port"), 0) == RESOLVER_PORT);
 }
+
+/* git status writes the index it has refreshed, if it can. */
+static bool is_index_refresh(struct jval v)
+{
+	char path[PATH_MAX];
+	size_t n = jval_str(jval_get(v, "path"), path, sizeof path);
+
+	if (!jval_is_str(jval_get(v, "operation"), "create") || !jval_is_str(jval_get(v, "pathIs"), "directory") ||
+	    n >= sizeof path)
+		return false;
+	return (n > 5 && strcmp(path + n - 5, "/.git") == 0) || strstr(path, "/.git/worktrees/") ||
+	       strstr(path, "/.git/modules/");
+}
+
+bool violation_text_is_optional(struct jval v) { return is_lookup(v) || is_index_refresh(v); }
 
 /*
  * Only hosts that policy does not mention, and hosts tried without any network, can be allowed; a rule that denies a
@@ -113,7 +129,7 @@ static void note_host(struct violation_needs *n, struct jval v)
 	bool opens = jval_is_str(reason, "not in the allowed hosts") || jval_is_str(reason, "no network");
 	char found[sizeof n->host];
 
-	if (!opens || n->host[0] || (host.type != JT_STRING && violation_text_is_lookup(v)))
+	if (!opens || n->host[0] || (host.type != JT_STRING && is_lookup(v)))
 		return;
 	size_t len = jval_str(host.type == JT_STRING ? host : jval_get(v, "address"), found, sizeof found);
 	if (!len || len >= sizeof found)

@@ -31,10 +31,10 @@ void violation_text_describe(struct jval violation, struct buf *out);
 /* A guess from the command's output: neither the kernel nor the proxy reported it. */
 bool violation_text_is_hint(struct jval violation);
 /*
- * A name lookup. Many programs try one and continue without: if the command succeeded, it was not needed and is not
- * reported.
+ * A name lookup, or the index that git status refreshes. Many programs try that and continue without: if the command
+ * succeeded, it was not needed and is not reported.
  */
-bool violation_text_is_lookup(struct jval violation);
+bool violation_text_is_optional(struct jval violation);
 /* A guess that a file in /tmp or a server on localhost is in the sandbox of another command: nothing was denied. */
 bool violation_text_is_elsewhere(struct jval violation);
 /* Adds the permission for this violation, if there is one. */

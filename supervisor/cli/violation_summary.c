@@ -41,7 +41,7 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 
 	if (!jval_is_str(jval_get(event, "type"), "sandbox.violation"))
 		return false;
-	bool lookup = violation_text_is_lookup(v);
+	bool optional = violation_text_is_optional(v);
 	if (violation_text_is_hint(v))
 		buf_str(&line, "probably ");
 	buf_str(&line, violation_text_is_elsewhere(v) ? "in the sandbox of another command: " : "denied: ");
@@ -49,12 +49,12 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 	if (violation_text_is_hint(v))
 		buf_str(&line, ", guessed from the output");
 	violation_needs_add(&d->needs, v);
-	if (!lookup)
-		violation_needs_add(&d->needs_without_lookups, v);
+	if (!optional)
+		violation_needs_add(&d->needs_without_optional, v);
 	char *text = buf_take(&line);
 	if (!is_known_line(d, text)) {
 		if (d->count < VIOLATION_SUMMARY_LINES) {
-			d->is_lookup[d->count] = lookup;
+			d->optional[d->count] = optional;
 			d->lines[d->count++] = text;
 			return true;
 		}
@@ -106,10 +106,10 @@ static void print_options(const struct violation_needs *n, bool in_sandbox)
 void violation_summary_print(const struct violation_summary *d, const char *process_id, bool succeeded, bool in_sandbox)
 {
 	for (size_t i = 0; i < d->count; i++)
-		if (!succeeded || !d->is_lookup[i])
+		if (!succeeded || !d->optional[i])
 			cli_error("%s", d->lines[i]);
 	if (d->nlater)
 		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater,
 			 d->many ? " or" : "", process_id);
-	print_options(succeeded ? &d->needs_without_lookups : &d->needs, in_sandbox);
+	print_options(succeeded ? &d->needs_without_optional : &d->needs, in_sandbox);
 }

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -367,6 +368,16 @@ def test_run_prints_denials_on_stderr():
         done = home.cli("run", "--", *python(code))
         assert "bailiff: denied: connect 255.255.255.255:443 (no network)" in done.err.decode(), done.err
         assert "--allow-host 255.255.255.255:443" in done.err.decode(), done.err
+        # git status does without the index that it would have refreshed; git commit does not.
+        subprocess.run(["git", "init", "-q"], cwd=home.work, check=True, env=harness.environment())
+        with open(os.path.join(home.work, "tracked"), "w") as f:
+            f.write("x")
+        subprocess.run(["git", "add", "."], cwd=home.work, check=True, env=harness.environment())
+        os.utime(os.path.join(home.work, "tracked"), (1, 1))
+        done = home.cli("run", "--profile", "readonly", "--", "git", "status", "--short")
+        assert done.err == b"" and "tracked" in done.text, done.err
+        done = home.cli("run", "--profile", "readonly", "--", "git", "commit", "-am", "x", status=128)
+        assert f"bailiff: denied: create in {home.work}/.git (outside the write roots)" in done.err.decode(), done.err
         # A command with the host's network gets no suggestion to request it.
         done = home.cli("run", "--profile", "host", "--", *python(code))
         assert "bailiff: denied: connect 255.255.255.255:443" in done.err.decode(), done.err

@@ -225,7 +225,7 @@ static void write_needs(const struct violation_needs *n, struct buf *out)
 		buf_str(out, "Commands that share /tmp or localhost must run in one command line.\n");
 }
 
-/* A command that succeeded did not need the names that it could not look up, and guesses about it are moot. */
+/* A command that succeeded did not need what is optional (violation_text.h), and guesses about it are moot. */
 static void write_denials(struct engine *engine, const struct process_doc *p, bool succeeded, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -240,7 +240,7 @@ static void write_denials(struct engine *engine, const struct process_doc *p, bo
 		bool hint = violation_text_is_hint(it.value);
 		buf_auto struct buf what = BUF_INIT;
 
-		if (succeeded && (hint || violation_text_is_lookup(it.value)))
+		if (succeeded && (hint || violation_text_is_optional(it.value)))
 			continue;
 		violation_needs_add(&needs, it.value);
 		if (n++ >= DENIALS_MAX)

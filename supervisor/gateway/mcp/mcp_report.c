@@ -232,15 +232,16 @@ static bool has_text(const json_t *array, const char *key, const char *text)
 }
 
 /*
- * Whether the output reports that a name was not resolved. A command that succeeds may have looked up names that
- * nothing depended on (for updates, for statistics); but in `npm install | tail` only the pipe succeeds.
+ * Whether the output reports that a name was not resolved, or that git could not write. A command that succeeds may
+ * have looked up names that nothing depended on (for updates, for statistics); but in `npm install | tail` only the
+ * pipe succeeds.
  */
-static bool reports_lookup(const struct mcp_report *r)
+static bool reports_optional(const struct mcp_report *r)
 {
 	static const char *const says[] = { "resolve host",    "resolving host",
 					    "name resolution", "name or service not known",
 					    "getaddrinfo",     "EAI_AGAIN",
-					    "ENOTFOUND" };
+					    "ENOTFOUND",       "index.lock" };
 
 	for (size_t i = 0; i < r->nstreams; i++)
 		for (size_t k = 0; k < countof(says); k++)
@@ -255,7 +256,7 @@ static json_t *denials_of(const struct mcp_report *r, bool succeeded, struct buf
 {
 	const json_t *violations = json_object_get(r->process, "violations");
 	const char *profile = json_get_text(r->process, "sandboxProfile");
-	const bool with_lookups = !succeeded || reports_lookup(r);
+	const bool with_optional = !succeeded || reports_optional(r);
 	struct violation_needs needs = { 0 };
 	json_t *found = json_array();
 	const json_t *v;
@@ -266,7 +267,7 @@ static json_t *denials_of(const struct mcp_report *r, bool succeeded, struct buf
 		struct jval violation = jval_of(text, strlen(text));
 		buf_auto struct buf words = BUF_INIT;
 
-		if (!with_lookups && violation_text_is_lookup(violation))
+		if (!with_optional && violation_text_is_optional(violation))
 			continue;
 		violation_text_describe(violation, &words);
 		violation_needs_add(&needs, violation);

@@ -158,11 +158,11 @@ START_TEST(a_host_is_suggested_instead_of_the_network)
 	d = (struct violation_summary){ 0 };
 	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.53\",\"port\":53,\"reason\":\"no "
 	     "network\"}");
-	ck_assert(d.needs.network && !d.needs.host[0] && !d.needs_without_lookups.network);
+	ck_assert(d.needs.network && !d.needs.host[0] && !d.needs_without_optional.network);
 	take("{\"kind\":\"network\",\"operation\":\"lookup\",\"host\":\"example.test\",\"reason\":\"no network\"}");
 	violation_needs_host(&d.needs, &host);
 	ck_assert_str_eq(host.data, "example.test");
-	ck_assert(!d.needs_without_lookups.host[0] && d.is_lookup[0] && d.is_lookup[1]);
+	ck_assert(!d.needs_without_optional.host[0] && d.optional[0] && d.optional[1]);
 	violation_summary_done(&d);
 	buf_reset(&host);
 	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,\"reason\":\"no "
@@ -177,9 +177,41 @@ START_TEST(a_host_is_suggested_instead_of_the_network)
 }
 END_TEST
 
+/* git status succeeds without the index that it would have written; a file of the working tree is another matter. */
+START_TEST(what_a_command_can_do_without_is_marked)
+{
+	static const struct {
+		const char *operation, *path, *is;
+		bool optional;
+	} rows[] = {
+		{ "create", "/srv/repo/.git", "directory", true },
+		{ "create", "/srv/main/.git/worktrees/side", "directory", true },
+		{ "create", "/srv/super/.git/modules/sub", "directory", true },
+		{ "create", "/srv/repo", "directory", false },
+		{ "create", "/srv/repo/x.git", "directory", false },
+		{ "create", "/srv/repo/.git/hooks/pre-commit", "entry", false },
+		{ "delete", "/srv/repo/.git", "directory", false },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char payload[400];
+
+		snprintf(payload, sizeof payload,
+			 "{\"kind\":\"filesystem\",\"operation\":\"%s\",\"path\":\"%s\",\"pathIs\":\"%s\",\"reason\":"
+			 "\"outside the write roots\"}",
+			 rows[i].operation, rows[i].path, rows[i].is);
+		take(payload);
+		ck_assert_msg(d.optional[0] == rows[i].optional && d.needs_without_optional.write == !rows[i].optional,
+			      "%s", payload);
+		violation_summary_done(&d);
+	}
+}
+END_TEST
+
 int main(void)
 {
-	return SUITE("violation_summary", a_host_is_suggested_instead_of_the_network, violations_become_lines,
+	return SUITE("violation_summary", what_a_command_can_do_without_is_marked,
+		     a_host_is_suggested_instead_of_the_network, violations_become_lines,
 		     violations_without_a_path_are_described, a_hint_is_marked_as_a_guess,
 		     repeated_violations_are_listed_once_and_the_list_is_bounded,
 		     no_option_is_suggested_where_none_would_help, no_option_is_suggested_that_would_be_dangerous);
