@@ -39,6 +39,13 @@ static const struct {
 	{ "git show HEAD:.env", "deny" },
 	{ "git cat-file -p HEAD:sub/.env", "deny" },
 	{ "git -C sub diff HEAD .env", "deny" },
+	{ "git mv .env x", "deny" },
+	{ "git mv src/a.c src/b.c", "allow" },
+	{ "git merge-file -p .env a b", "deny" },
+	{ "git update-index --add .env", "deny" },
+	{ "git commit -F .env", "deny" },
+	{ "git config -f .env -l", "deny" },
+	{ "git config --file=.env --list", "deny" },
 	{ "git diff v1.0..v2.0 src/x.c", "allow" },
 	{ "git show HEAD:src/x.c", "allow" },
 	/* commands that are not: operands */
