@@ -252,11 +252,12 @@ static int begin_read(struct store *store, bool now, struct reader *own, struct 
 }
 
 /* A speculative read begins its own transaction: the open snapshot may be older than the batches. */
-static int model_get(struct store *store, struct speculative *speculative, uint8_t kind, const char *id,
-		     struct buf *out, struct err *e)
+static int model_get(struct store *store, struct speculative *speculative, const struct model_reader *by, uint8_t kind,
+		     const char *id, struct buf *out, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct models m = { .docs = speculative ? &speculative->docs : NULL };
+	const void *kept;
 	const char *p;
 	size_t n;
 	int rc;
@@ -264,8 +265,10 @@ static int model_get(struct store *store, struct speculative *speculative, uint8
 	if ((speculative && speculative_refresh(store, e) != 0) ||
 	    begin_read(store, speculative != NULL, &r, &m, e) != 0)
 		return -1;
-	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
-	if (rc == 0)
+	rc = models_get_struct(&m, by ? by->form : NULL, kind, id, strlen(id), &kept, &p, &n, e);
+	if (rc == 0 && kept)
+		by->take(by->ctx, kept);
+	else if (rc == 0)
 		buf_append(out, p, n);
 	models_release(&m);
 	return rc;
@@ -273,12 +276,18 @@ static int model_get(struct store *store, struct speculative *speculative, uint8
 
 int store_model_get(struct store *store, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
-	return model_get(store, NULL, kind, id, out, e);
+	return model_get(store, NULL, NULL, kind, id, out, e);
 }
 
 int store_model_get_speculative(struct store *store, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
-	return model_get(store, &store->speculative, kind, id, out, e);
+	return model_get(store, &store->speculative, NULL, kind, id, out, e);
+}
+
+int store_model_read_speculative(struct store *store, const struct model_reader *by, uint8_t kind, const char *id,
+				 struct buf *out, struct err *e)
+{
+	return model_get(store, &store->speculative, by, kind, id, out, e);
 }
 
 /* Turns a prefix into the first key after all keys with it; false if there is none. */

@@ -225,6 +225,14 @@ int store_model_scan(struct store *store, uint8_t kind, const char *prefix, cons
  * order; fn must not submit.
  */
 int store_model_get_speculative(struct store *store, uint8_t kind, const char *id, struct buf *out, struct err *e);
+/* The same without encoding: if the store keeps a struct of this form, `take` gets it, and *out stays empty. */
+struct model_reader {
+	const struct model_form *form;
+	void (*take)(void *ctx, const void *kept); /* valid only during the call */
+	void *ctx;
+};
+int store_model_read_speculative(struct store *store, const struct model_reader *by, uint8_t kind, const char *id,
+				 struct buf *out, struct err *e);
 int store_model_scan_speculative(struct store *store, uint8_t kind, const char *prefix,
 				 bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
 				 void *ctx, struct err *e);

@@ -362,25 +362,15 @@ void view_copy_time(uint64_t *dst, struct jval v)
 		(void)clock_parse(text, dst);
 }
 
-typedef int (*get_fn)(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
-
 /* Unlike view_load this leaves *ret alone if there is no document. */
-static int read_by(get_fn get, struct store *s, const struct view_schema *schema, const char *id, struct buf *text,
-		   void *ret, struct err *e)
-{
-	int r;
-
-	buf_reset(text);
-	r = get(s, (uint8_t)schema->kind, id, text, e);
-	if (r == 0)
-		view_decode(schema, stored_object(text->data, text->len), ret);
-	return r;
-}
-
 int view_read(struct store *s, const struct view_schema *schema, const char *id, struct buf *text, void *ret,
 	      struct err *e)
 {
-	return read_by(store_model_get, s, schema, id, text, ret, e);
+	buf_reset(text);
+	int r = store_model_get(s, (uint8_t)schema->kind, id, text, e);
+	if (r == 0)
+		view_decode(schema, stored_object(text->data, text->len), ret);
+	return r;
 }
 
 /* A document without an owner is visible to VIEW_ANY_UID only. */
@@ -402,10 +392,48 @@ int view_read_visible(struct store *s, const struct view_schema *schema, uint32_
 	return r == 0 && view_is_visible(schema, ret, uid) ? 0 : err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", noun, id);
 }
 
+struct struct_copy {
+	const struct view_schema *schema;
+	struct buf *text;
+	void *ret;
+	bool done;
+};
+
+/* A copy of a struct that the store keeps. Each JSON member is followed by a comma, as in a document. */
+static void copy_struct(void *ctx, const void *kept)
+{
+	struct struct_copy *c = ctx;
+	size_t room = 0;
+
+	memcpy(c->ret, kept, c->schema->form.size);
+	for (size_t i = 0; i < c->schema->nfields; i++)
+		if (c->schema->fields[i].type == VIEW_JSON)
+			room += ((const struct jval *)field_in(&c->schema->fields[i], kept))->len + 1;
+	buf_reserve(c->text, room); /* it is not moved while members point into it */
+	for (size_t i = 0; i < c->schema->nfields; i++) {
+		struct jval *v = field_at(&c->schema->fields[i], c->ret);
+
+		if (c->schema->fields[i].type != VIEW_JSON || !v->text)
+			continue;
+		const size_t at = c->text->len;
+		buf_append(c->text, v->text, v->len);
+		buf_byte(c->text, ',');
+		v->text = c->text->data + at;
+	}
+	c->done = true;
+}
+
 int view_read_speculative(struct store *s, const struct view_schema *schema, const char *id, struct buf *text,
 			  void *ret, struct err *e)
 {
-	return read_by(store_model_get_speculative, s, schema, id, text, ret, e);
+	struct struct_copy copy = { .schema = schema, .text = text, .ret = ret };
+	const struct model_reader by = { &schema->form, copy_struct, &copy };
+
+	buf_reset(text);
+	int r = store_model_read_speculative(s, &by, (uint8_t)schema->kind, id, text, e);
+	if (r == 0 && !copy.done)
+		view_decode(schema, stored_object(text->data, text->len), ret);
+	return r;
 }
 
 int view_owner(struct store *s, const struct view_schema *schema, const char *id, uint32_t *ret, struct err *e)

@@ -1,5 +1,6 @@
 /* Sessions: the snapshot, windows of it, and lists by owner. */
 
+#include "runtime/view/view_documents.h"
 #include "tests/unit/runtime/view/rig.h"
 
 START_TEST(a_session_snapshot_has_the_members_that_the_schemas_require)
@@ -131,9 +132,38 @@ START_TEST(sessions_are_listed_by_owner)
 }
 END_TEST
 
+/* `text` has only JSON members if the store kept a struct: the first member of a document is its id, a string. */
+static void reads_the_same(const struct view_schema *schema, const char *id)
+{
+	_Alignas(max_align_t) char committed[VIEW_DOCUMENT_MAX], kept[VIEW_DOCUMENT_MAX];
+	buf_auto struct buf text = BUF_INIT, members = BUF_INIT, before = BUF_INIT, after = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(view_read(store, schema, id, &text, committed, &e), 0);
+	view_encode(schema, committed, &before);
+	ck_assert_int_eq(view_read_speculative(store, schema, id, &members, kept, &e), 0);
+	ck_assert_ptr_null(strstr(buf_cstr(&members), id));
+	put_as(1001, EVENT_SESSION_CREATED, (struct ids){ .session = "sess_b", .thread = "thr_c" }, NULL,
+	       "{\"kind\":\"user\",\"createdBy\":{\"uid\":1001,\"pid\":7}}");
+	view_encode(schema, kept, &after); /* a later group does not change it */
+	ck_assert_str_eq(buf_cstr(&after), buf_cstr(&before));
+}
+
+START_TEST(a_document_that_the_store_keeps_as_a_struct_reads_like_its_text)
+{
+	put_session();
+	put_turn();
+	put_process(P1, O1, O2);
+	reads_the_same(&session_schema, S1);
+	reads_the_same(&thread_schema, T1);
+	reads_the_same(&process_schema, P1);
+}
+END_TEST
+
 int main(void)
 {
 	return VIEW_SUITE("view_session", { a_session_snapshot_has_the_members_that_the_schemas_require },
 			  { a_session_has_its_newest_rules }, { windows_page_backward_through_a_session },
-			  { sessions_are_listed_by_owner });
+			  { sessions_are_listed_by_owner },
+			  { a_document_that_the_store_keeps_as_a_struct_reads_like_its_text });
 }
