@@ -5,39 +5,94 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
-#define SCAN_MAX (32u * 1024) /* of the newest text: bounds the cost of one match */
+/* A match takes up to the product of the text and the items of the pattern, so a large pattern sees less of the text.
+ */
+#define SCAN_MIN (2u << 10)
+#define SCAN_MAX (32u << 10)
+#define SCAN_PRODUCT (256u << 10)
 
-/* Nested counts like {3,20} multiply the size of the compiled pattern. */
+static int fail_size(struct err *e)
+{
+	return err_field(e, "until.regex", "repeats too much: it may have %u items with all repetitions written out",
+			 SCREEN_CONDITION_SIZE_MAX);
+}
+
+/* Skips a bracket expression: [^]a-z[:alpha:]]. Returns its last byte. */
+static const char *bracket_end(const char *p)
+{
+	p += p[1] == '^';
+	p += p[1] == ']';
+	for (p++; *p && *p != ']'; p++) {
+		if (*p == '[' && p[1] && strchr(".:=", p[1])) {
+			const char close[] = { p[1], ']', '\0' };
+			const char *end = strstr(p + 2, close);
+			if (end)
+				p = end + 1;
+		}
+	}
+	return *p ? p : p - 1;
+}
+
+/* The copies of an item that a repetition at *p compiles to; 0: this is none. Moves *p to its last byte. */
+static unsigned long copies_of(const char **p)
+{
+	char *end;
+
+	if (**p == '+')
+		return 2; /* x+ is compiled as xx* */
+	if (**p != '{')
+		return 0;
+	unsigned long from = strtoul(*p + 1, &end, 10), to = from;
+	if (*end == ',') {
+		const char *second = end + 1;
+		to = strtoul(second, &end, 10);
+		if (end == second)
+			to = from + 1; /* x{3,} is compiled as xxxx* */
+	}
+	if (*end != '}')
+		return 0;
+	*p = end;
+	const unsigned long most = from > to ? from : to;
+	return most ? most : 1;
+}
+
+/*
+ * Compiling takes memory for each item of the pattern with its repetitions written out, which multiply if nested.
+ * Returns how many these are, or −1.
+ */
 static int check_pattern(const char *p, struct err *e)
 {
-	unsigned long product = 1;
+	struct {
+		unsigned long size, last; /* of this group, of its last item */
+	} group[SCREEN_CONDITION_REGEX_MAX + 1] = { 0 }, *g = group;
 
 	for (; *p; p++) {
-		if (*p == '\\' && p[1] >= '1' && p[1] <= '9')
-			return err_field(e, "until.regex", "must not use back-references (\\%c)", p[1]);
-		if (*p == '\\' && p[1]) {
-			p++;
-			continue;
-		}
-		if (*p != '{')
-			continue;
-		for (p++; *p && *p != '}'; p++) {
-			char *end;
-			unsigned long n;
+		const unsigned long copies = copies_of(&p);
 
-			if (*p < '0' || *p > '9')
-				continue;
-			n = strtoul(p, &end, 10);
-			p = end - 1;
-			if (n > SCREEN_CONDITION_REPEAT_MAX || (n && (product *= n) > SCREEN_CONDITION_REPEAT_MAX))
-				return err_field(e, "until.regex",
-						 "repeats too much: all its counts in braces together may make %u",
-						 SCREEN_CONDITION_REPEAT_MAX);
+		if (copies > SCREEN_CONDITION_SIZE_MAX)
+			return fail_size(e);
+		if (copies) {
+			g->size += g->last * (copies - 1);
+			g->last *= copies;
+		} else if (*p == '(') {
+			g++;
+			g->size = g->last = 0;
+		} else if (*p == ')' && g > group) {
+			const unsigned long inner = g->size + 1;
+			g--;
+			g->size += inner;
+			g->last = inner;
+		} else if (!strchr("*?", *p)) {
+			if (*p == '\\' && p[1] >= '1' && p[1] <= '9')
+				return err_field(e, "until.regex", "must not use back-references (\\%c)", p[1]);
+			p = *p == '[' ? bracket_end(p) : p + (*p == '\\' && p[1]);
+			g->size++;
+			g->last = 1;
 		}
-		if (!*p)
-			break;
+		if (g->size > SCREEN_CONDITION_SIZE_MAX)
+			return fail_size(e);
 	}
-	return 0;
+	return (int)group[0].size;
 }
 
 static int compile_regex(struct screen_condition *u, const char *pattern, struct err *e)
@@ -47,8 +102,11 @@ static int compile_regex(struct screen_condition *u, const char *pattern, struct
 
 	if (!*pattern || strlen(pattern) > SCREEN_CONDITION_REGEX_MAX)
 		return err_field(e, "until.regex", "must have 1 to %u bytes", SCREEN_CONDITION_REGEX_MAX);
-	if (check_pattern(pattern, e) < 0)
+	const int size = check_pattern(pattern, e);
+	if (size < 0)
 		return -1;
+	const size_t share = SCAN_PRODUCT / (size_t)(size ? size : 1);
+	u->scan_max = share < SCAN_MIN ? SCAN_MIN : share > SCAN_MAX ? SCAN_MAX : share;
 	u->regex = mem_zalloc(1, sizeof(*u->regex));
 	r = regcomp(u->regex, pattern, REG_EXTENDED | REG_NEWLINE | REG_NOSUB);
 	if (r == 0)
@@ -80,13 +138,13 @@ void screen_condition_done(struct screen_condition *u)
 }
 
 /* The newest part, starting at the beginning of a line. */
-static const char *newest_text(const struct buf *b)
+static const char *newest_text(const struct buf *b, size_t max)
 {
 	const char *p;
 
-	if (b->len <= SCAN_MAX)
+	if (b->len <= max)
 		return buf_cstr(b);
-	p = strchr(b->data + b->len - SCAN_MAX, '\n');
+	p = strchr(b->data + b->len - max, '\n');
 	return p ? p + 1 : b->data + b->len;
 }
 
@@ -96,16 +154,16 @@ static enum screen_match check_after(const struct screen_condition *u, const str
 	buf_auto struct buf drawn = BUF_INIT, trimmed = BUF_INIT;
 
 	screen_drawn_after(s, after, false, &drawn);
-	if (u->text && strstr(newest_text(&drawn), u->text))
+	if (u->text && strstr(newest_text(&drawn, SCAN_MAX), u->text))
 		return SCREEN_CONDITION_TEXT;
 	if (!u->regex)
 		return SCREEN_CONDITION_NONE;
-	if (regexec(u->regex, newest_text(&drawn), 0, NULL, 0) == 0)
+	if (regexec(u->regex, newest_text(&drawn, u->scan_max), 0, NULL, 0) == 0)
 		return SCREEN_CONDITION_REGEX;
 	/* Retry without trailing blanks, so that $ also matches in programs that pad their lines. */
 	screen_drawn_after(s, after, true, &trimmed);
-	return regexec(u->regex, newest_text(&trimmed), 0, NULL, 0) == 0 ? SCREEN_CONDITION_REGEX
-									 : SCREEN_CONDITION_NONE;
+	return regexec(u->regex, newest_text(&trimmed, u->scan_max), 0, NULL, 0) == 0 ? SCREEN_CONDITION_REGEX
+										      : SCREEN_CONDITION_NONE;
 }
 
 enum screen_match screen_condition_check(const struct screen_condition *u, const struct screen *s)

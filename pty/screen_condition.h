@@ -23,13 +23,14 @@ struct screen;
 
 #define SCREEN_CONDITION_TEXT_MAX 4096u
 #define SCREEN_CONDITION_REGEX_MAX 512u
-#define SCREEN_CONDITION_REPEAT_MAX 100u /* product of all repetition counts of a pattern */
+#define SCREEN_CONDITION_SIZE_MAX 1000u /* items of a pattern with its repetitions written out */
 
 enum screen_match { SCREEN_CONDITION_NONE, SCREEN_CONDITION_TEXT, SCREEN_CONDITION_REGEX };
 
 struct screen_condition {
-	char *text;     /* or NULL */
-	regex_t *regex; /* or NULL */
+	char *text;      /* or NULL */
+	regex_t *regex;  /* or NULL */
+	size_t scan_max; /* bytes of the newest text that the regex is matched with */
 	bool has_after;
 	uint64_t after;
 };

@@ -82,7 +82,18 @@ END_TEST
 START_TEST(invalid_patterns_are_rejected)
 {
 	static const char *const bad[] = {
-		"(", "a{2", "[z-a]", "(a)\\1", "a{2000}", "((a{50}){50}){50}", "a{1,100}{1,100}", ""
+		"(",
+		"a{2",
+		"[z-a]",
+		"(a)\\1",
+		"a{2000}",
+		"((a{50}){50}){50}",
+		"a{1,100}{1,100}",
+		"",
+		"e+++++++++++++++++++++++++",
+		"((((((((((a+)+)+)+)+)+)+)+)+)+",
+		"[]+[:alpha:]]*+*+*+*+*+*+*+*+*+*+*+",
+		"(a{30}+){20}",
 	};
 	mem_auto char *large = mem_zalloc(2000, 1);
 	struct screen_condition u;
@@ -99,8 +110,12 @@ START_TEST(invalid_patterns_are_rejected)
 	struct err e = ERR_INIT;
 	ck_assert_int_eq(screen_condition_init(&u, "", NULL, &e), -1);
 	ck_assert_str_eq(e.field, "until.text");
-	ck_assert_int_eq(screen_condition_init(&u, NULL, "x{3,9}[{]\\{", &e), 0);
-	screen_condition_done(&u);
+	static const char *const good[] = { "x{3,9}[{]\\{", "[+]++[]{]{9}", "a{1000}", "(([a-z]+)+:)+ \\+{99}",
+					    "(a|b){,200}" };
+	for (size_t i = 0; i < countof(good); i++) {
+		ck_assert_msg(screen_condition_init(&u, NULL, good[i], &e) == 0, "%s: %s", good[i], e.message);
+		screen_condition_done(&u);
+	}
 }
 END_TEST
 
