@@ -77,8 +77,12 @@ static int open_instance(const char *const *files, size_t n)
 
 int policy_watch_open(const char *const *files, size_t n)
 {
-	int fd = open_instance(files, n);
-	if (fd < 0)
+	size_t named = 0;
+
+	for (size_t i = 0; i < n; i++)
+		named += files[i] && files[i][0] == '/';
+	int fd = named ? open_instance(files, n) : -1;
+	if (named && fd < 0)
 		log_error("changes of policy files are noticed only at SIGHUP: %s", strerror(errno));
 	return fd;
 }
