@@ -51,7 +51,7 @@ static bool parse_operand(struct condition *d, enum word_mode mode, struct shell
 		return false;
 	}
 	parse_word(p, mode, ret);
-	if (!ret->quoted && ret->unknown == SHELL_GLOB) /* a pattern here, never a list of files */
+	if (ret->unknown == SHELL_GLOB) /* a pattern here, never a list of files */
 		ret->value = ret->plain;
 	ret->unknown &= ~(unsigned)SHELL_GLOB;
 	add_word(d, ret);
