@@ -540,6 +540,7 @@ void screen_resize(struct screen *s, unsigned rows, unsigned cols)
 	s->filter.region = s->filter.margins = false;
 	terminal_modes_feed(&s->modes, text, (size_t)n);
 	s->resizing = s->at_edge = false;
+	s->drawn_end = 0; /* nothing is at the edge until the next character */
 	stamps_resize(s, rows, cols);
 	s->rows = rows;
 	s->cols = cols;
