@@ -221,8 +221,10 @@ static void forward_message(const struct leader_pool *p, const int fds[MEMBER_FD
 					: member_msg_send_kill(p->forward[1], &m->key)) < 0) {
 		if (errno == EAGAIN)
 			poll(&writable, 1, -1);
-		else if (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM)
+		else if (errno == ENOBUFS || errno == ENOMEM)
 			poll(NULL, 0, 1);
+		else if (m->kind == MEMBER_START) /* ETOOMANYREFS: members can keep it from ever sending descriptors */
+			return leader_fail_member(fds[MEMBER_FD_STATUS], errno, "");
 		else
 			_exit(1);
 	}
