@@ -211,6 +211,7 @@ static int fork_leader(struct holder *h, const struct plan_head *plan, int fds[M
 	if (pid == 0)
 		lead(h, &l, plan, fds);
 	int error = errno;
+	fd_close(&leaders_end);
 	init_set_oom_score(h->in, "0");
 	if (pid < 0)
 		return error;

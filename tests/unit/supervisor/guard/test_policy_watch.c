@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -160,11 +161,14 @@ static pid_t take_instances(void)
 	char c;
 	ck_assert_int_eq(pipe(ready), 0);
 	pid_t pid = fork();
-	for (bool first = true; pid == 0; first = false) {
-		while (inotify_init1(IN_CLOEXEC) >= 0)
-			;
-		if (first)
-			(void)!write(ready[1], "", 1);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (bool first = true;; first = false) {
+			while (inotify_init1(IN_CLOEXEC) >= 0)
+				;
+			if (first)
+				(void)!write(ready[1], "", 1);
+		}
 	}
 	(void)!read(ready[0], &c, 1);
 	close(ready[0]);
