@@ -355,13 +355,11 @@ static void report_gone(struct process_io *io, const struct status_msg *known)
 	if (known)
 		last = *known;
 	/*
-	 * The socket of a member that was led closes without a last message only if its holder died. The kernel closes
-	 * the holder's descriptors before it kills the rest of the namespace, and lets the holder itself end after
-	 * that. Before READY nothing of the member runs, and its leader may have been killed before it deposited a
-	 * copy.
+	 * A member's socket closes without a last message only if its holder died. The kernel closes the holder's
+	 * descriptors before it kills the rest of the namespace, and lets the holder itself end after that.
 	 */
 	const struct process_io *holder = io->within[0] ? strmap_get(&io->host->process_ios, io->within) : NULL;
-	if (r == 0 && io->led && holder && !holder->gone)
+	if (r == 0 && holder && !holder->gone)
 		return; /* report_member follows */
 	if (r > 0 && io->host->launch_again(io, &last))
 		return;

@@ -77,31 +77,18 @@ struct watch {
 	struct resolver_names names;
 };
 
-/*
- * Members can lower their leader's limit on descriptors in flight (RLIMIT_NOFILE) for good, so after some time a leader
- * leaves the end to its holder. The limits of pid 1 cannot be changed.
- */
-static bool may_wait_to_send(uint64_t *until_ms)
-{
-	uint64_t now = clock_boot_ms();
-	if (!*until_ms)
-		*until_ms = now + KILL_MS;
-	return getpid() == 1 || now < *until_ms;
-}
-
 void init_send_status(int fd, const struct status_msg *m, int first, int second)
 {
 	const int both[] = { first >= 0 ? first : second, second };
 	size_t n = (first >= 0) + (second >= 0);
-	uint64_t until_ms = 0;
 	while (fd_send(fd, m, sizeof *m, both, n, MSG_NOSIGNAL) < 0) {
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
 		if (errno == EAGAIN)
 			poll(&p, 1, -1);
-		else if (errno == ETOOMANYREFS && may_wait_to_send(&until_ms))
+		else if (errno == ETOOMANYREFS) /* this user has too many descriptors in flight */
 			poll(NULL, 0, 1);
 		else if (errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
-			_exit(1); /* both the runtime and the guard are gone, or the holder has to report the end */
+			_exit(1); /* both the runtime and the guard are gone */
 	}
 }
 
@@ -586,8 +573,8 @@ void command_run(struct init *in, const struct command_run *run)
 	in->kept = can_stay(&w, run);
 	report_exit(&w);
 	fd_close(&w.report);
-	if (in->kept)
+	if (in->kept) {
 		fd_close(&w.ports.dialer_fd);
-	if (in->kept && !in->leader)
 		fd_close(&in->steps.status_fd);
+	}
 }

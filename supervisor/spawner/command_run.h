@@ -22,7 +22,7 @@ struct command_run {
 /*
  * Runs the command of a plan, in the init of a single-use sandbox or in a leader: sends READY, starts the command,
  * waits for the end of its tree and reports it. Returns once this process has no children and the end was reported;
- * exits with a status other than 0 otherwise. Sets in->kept if it was reported as kept; an init has closed the status
+ * exits with a status other than 0 otherwise. Sets in->kept if it was reported as kept, and has closed the status
  * socket then.
  */
 void command_run(struct init *in, const struct command_run *run);

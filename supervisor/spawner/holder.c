@@ -1,88 +1,164 @@
 #include "supervisor/spawner/holder.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "sandbox/audit.h"
 #include "sandbox/autorun.h"
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
+#include "supervisor/common/earlier_use.h"
+#include "supervisor/common/process_title.h"
 #include "supervisor/spawner/command_run.h"
 #include "supervisor/spawner/descendants.h"
 #include "supervisor/spawner/dialer.h"
 #include "supervisor/spawner/inherited.h"
 #include "supervisor/spawner/init.h"
-#include "supervisor/spawner/leader.h"
+#include "supervisor/spawner/member_join.h"
 #include "supervisor/spawner/member_msg.h"
 #include "supervisor/spawner/mount_watch.h"
 #include "supervisor/spawner/placeholder_helper.h"
+#include "supervisor/spawner/proc_stat.h"
 #include "supervisor/spawner/resolver_answer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LEADERS_MAX 512u
+#define MEMBERS_MAX 512u
 #define REAP_MAX 64
 #define KILL_MS 10000u
 #define ORPHANS_MS 2 /* pause between two attempts to kill what a dead leader left */
+#define IDLE_MAX 8u  /* leaders that wait for another member */
+#define IDLE_MS 4000u
+#define IDLE_SHARE 1024u /* of a limit on processes */
+#define BUSY_MS 20       /* after the last start */
 
-struct known_leader {
+struct member {
+	struct plan_key key;
+	pid_t leader;
+	int leader_fd; /* to its leader, if that can lead another member afterwards; −1 = it exits */
+	int status_fd; /* a copy: the leader may die without a report */
+	bool lost;     /* its leader is dead and has not reported the end */
+};
+
+struct idle_leader {
 	pid_t pid;
-	int slot;       /* −1 = it exits with its member */
-	int deposit_fd; /* has the status socket of its member, if one runs */
-	bool lost;      /* it is dead and has not reported the end of its member */
-	int status_fd;  /* then: of that member; −1 = not taken yet */
+	int fd;
+	uint64_t until_ms; /* when it is told to exit */
 };
 
 struct holder {
 	struct init *in;
-	struct leader_pool pool;
-	struct known_leader leader[LEADERS_MAX];
+	int signal_fd;
+	struct member member[MEMBERS_MAX];
 	size_t count;
-	uint64_t slots;            /* that leaders have: bits 1 << slot */
-	bool link_unread;          /* leaders that were woken for messages may have died before they took them */
+	struct idle_leader idle[IDLE_MAX]; /* without children; the last one is used first */
+	size_t idle_count;
+	bool busy;                 /* starts follow each other: done leaders are looked for when one is needed */
+	struct inherited own;      /* what new leaders have; commands cannot change the holder's */
 	bool orphans;              /* children that are not leaders may exist */
 	uint64_t orphans_until_ms; /* when the sandbox is ended because of them; 0 = not begun */
 	struct resolver_names names;
-	uint64_t named_starts; /* starts of idle leaders when `names` was last emptied */
 	struct port_watch ports;
+	struct member_msg_buffer *buffer;
 	struct mount_watch mounts;
 };
 
-static size_t leaders_of(const struct holder *h, pid_t ret[LEADERS_MAX])
+static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX + IDLE_MAX])
 {
 	size_t n = 0;
 	for (size_t i = 0; i < h->count; i++) {
-		if (!h->leader[i].lost)
-			ret[n++] = h->leader[i].pid;
+		if (!h->member[i].lost)
+			ret[n++] = h->member[i].leader;
 	}
+	for (size_t i = 0; i < h->idle_count; i++)
+		ret[n++] = h->idle[i].pid;
 	return n;
 }
 
-static bool runs_member(const struct known_leader *l)
+/*
+ * The last copy of the socket: the leader is dead. If a request were left unread in it, the runtime's end would report
+ * an error instead of the end of file, which libevent's EV_CLOSED does not see. So none may arrive, and none is left.
+ */
+static void remove_member(struct holder *h, size_t i)
 {
-	struct plan_key key;
-	return l->lost || leader_deposit_exists(l->deposit_fd, &key);
+	int *status_fd = &h->member[i].status_fd;
+	char byte;
+	fd_close(&h->member[i].leader_fd);
+	shutdown(*status_fd, SHUT_RD);
+	do
+		errno = 0;
+	while (recv(*status_fd, &byte, 1, MSG_DONTWAIT) > 0 || errno == EINTR);
+	fd_close(status_fd);
+	h->member[i] = h->member[--h->count];
 }
 
-/* It is dead, and nothing is left of its member. */
-static void remove_leader(struct holder *h, size_t i)
+static void remove_idle(struct holder *h, size_t i)
 {
-	struct known_leader *l = &h->leader[i];
-	if (l->status_fd >= 0)
-		leader_finish_status(l->status_fd);
-	fd_close(&l->status_fd);
-	fd_close(&l->deposit_fd);
-	*l = h->leader[--h->count];
-	atomic_store(&h->pool.shared->leaders, (uint32_t)h->count);
+	fd_close(&h->idle[i].fd); /* a leader that is alive exits */
+	h->idle_count--;
+	memmove(&h->idle[i], &h->idle[i + 1], (h->idle_count - i) * sizeof h->idle[0]);
+}
+
+/* True if the leader of the member has reported its end, and waits for another member. */
+static bool leader_is_done(struct holder *h, size_t i)
+{
+	char byte;
+	if (h->member[i].leader_fd < 0)
+		return false;
+	ssize_t n = recv(h->member[i].leader_fd, &byte, 1, MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && !fd_recv_again(errno)))
+		fd_close(&h->member[i].leader_fd); /* it exits, which SIGCHLD reports */
+	return n == 1;
+}
+
+/*
+ * How many leaders may be idle. They count for the sandbox's limits, which are for its commands. So they take at most a
+ * small part of a limit on processes; where that is less than one, and with a limit on memory, only one is kept, and
+ * only while no command runs.
+ */
+static size_t idle_max(const struct holder *h)
+{
+	const uint64_t *limit = h->in->steps.plan->limits.value;
+	uint64_t most = limit[PLAN_LIMIT_PIDS] ? limit[PLAN_LIMIT_PIDS] / IDLE_SHARE : IDLE_MAX;
+	if (limit[PLAN_LIMIT_MEMORY] || limit[PLAN_LIMIT_MEMORY_HIGH])
+		most = 0;
+	if (!most)
+		return h->count ? 0 : 1;
+	return most < IDLE_MAX ? (size_t)most : IDLE_MAX;
+}
+
+static void keep_leader(struct holder *h, size_t i)
+{
+	struct idle_leader idle = { .pid = h->member[i].leader,
+				    .fd = fd_take(&h->member[i].leader_fd),
+				    .until_ms = clock_boot_ms() + IDLE_MS };
+	remove_member(h, i);
+	if (h->idle_count >= idle_max(h))
+		fd_close(&idle.fd);
+	else
+		h->idle[h->idle_count++] = idle;
+}
+
+/* Before a start. A member that ended soon is one of the newest. */
+static void find_done_leader(struct holder *h)
+{
+	for (size_t i = h->count; i-- > 0 && !h->idle_count;) {
+		if (leader_is_done(h, i))
+			keep_leader(h, i);
+	}
 }
 
 /* For a member whose leader was killed: reports it as killed, once nothing of its tree is left. */
@@ -95,22 +171,19 @@ static void report_lost(struct holder *h)
 			/* Only its leader could have compared them. */
 			.autorun = autorun_applies(h->in->steps.plan) ? AUTORUN_FAILED : AUTORUN_NONE,
 		};
-		struct known_leader *l = &h->leader[i];
-		if (!l->lost) {
+		if (!h->member[i].lost) {
 			i++;
 			continue;
 		}
 		/* Sent before the socket closes: a socket that closes without a last message means that this init died.
 		 */
-		if ((l->status_fd < 0 && leader_deposit_take(l->deposit_fd, &l->status_fd) < 0) ||
-		    (l->status_fd >= 0 &&
-		     fd_send(l->status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
-		     (fd_recv_again(errno) || errno == ENOBUFS || errno == ENOMEM))) {
+		if (fd_send(h->member[i].status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+		    (fd_recv_again(errno) || errno == ENOBUFS || errno == ENOMEM)) {
 			h->orphans = true; /* tries again */
 			i++;
 			continue;
 		}
-		remove_leader(h, i);
+		remove_member(h, i);
 	}
 }
 
@@ -121,25 +194,29 @@ static void report_lost(struct holder *h)
 static void on_child(struct holder *h, pid_t pid, int status)
 {
 	for (size_t i = 0; i < h->count; i++) {
-		struct known_leader *l = &h->leader[i];
-		if (l->pid != pid || l->lost)
+		if (h->member[i].leader != pid || h->member[i].lost)
 			continue;
 		if (WIFSTOPPED(status)) {
 			kill(pid, SIGKILL);
 			return;
 		}
-		if (l->slot >= 0) {
-			leader_pool_remove(&h->pool, l->slot);
-			h->slots &= ~(UINT64_C(1) << l->slot);
-			h->link_unread = true;
-		}
-		if (runs_member(l) && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-			l->lost = true;
-			h->orphans = true;
+		if ((WIFEXITED(status) && WEXITSTATUS(status) == 0) || leader_is_done(h, i)) {
+			remove_member(h, i);
 			return;
 		}
-		(void)!leader_deposit_take(l->deposit_fd, &l->status_fd);
-		remove_leader(h, i);
+		h->member[i].lost = true;
+		h->orphans = true;
+		/* What killed it may have killed the others, too; a member is not given to one that is dying. */
+		while (h->idle_count)
+			remove_idle(h, 0);
+		return;
+	}
+	for (size_t i = 0; i < h->idle_count; i++) {
+		if (h->idle[i].pid != pid)
+			continue;
+		if (WIFSTOPPED(status))
+			kill(pid, SIGKILL);
+		remove_idle(h, i);
 		return;
 	}
 }
@@ -159,7 +236,7 @@ static bool reap_children(struct holder *h)
  */
 static bool kill_orphans(struct holder *h)
 {
-	pid_t leaders[LEADERS_MAX];
+	pid_t leaders[MEMBERS_MAX + IDLE_MAX];
 	size_t n = leaders_of(h, leaders);
 	if (descendants_kill(getpid(), leaders, n)) {
 		if (!h->orphans_until_ms)
@@ -172,110 +249,205 @@ static bool kill_orphans(struct holder *h)
 	return true;
 }
 
-/* In the child: gives up the holder's descriptors and leads the member. */
-static _Noreturn void lead(struct holder *h, const struct leader *l, const struct plan_head *plan, int fds[MEMBER_FDS])
+static void fail_member(int status_fd, enum sandbox_step step, int error, const char *what)
 {
-	struct step_context *c = &h->in->steps;
+	struct status_msg m = { .kind = STATUS_FAILED, .step = step, .error = error };
+	snprintf(m.path, sizeof m.path, "%s", what);
+	(void)!fd_send(status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* In a leader: runs one command. */
+static void lead_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], uint64_t leader_start,
+			bool keep)
+{
+	struct init *in = h->in;
+	struct step_context *c = &in->steps;
+	c->status_fd = fds[MEMBER_FD_STATUS];
+	c->gate_fd = fds[MEMBER_FD_GATE];
+	c->stdout_fd = fds[MEMBER_FD_OUT];
+	c->stderr_fd = fds[MEMBER_FD_ERR];
+	c->stdin_fd = fds[MEMBER_FD_IN];
+	init_set_plan(in, plan);
+	if (!leader_start && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		init_fail(in, STEP_CLONE, errno);
+	if (fds[MEMBER_FD_LIMITS] >= 0 && member_join(in, fds[MEMBER_FD_LIMITS]) < 0)
+		init_fail(in, STEP_LIMITS, errno);
+	fd_close(&fds[MEMBER_FD_LIMITS]);
+	if (step_terminal(c) < 0)
+		init_fail(in, STEP_TERMINAL, errno);
+	command_run(in, &(struct command_run){ .session = AUDIT_NO_SESSION,
+					       .signal_fd = h->signal_fd,
+					       .leader_start = leader_start,
+					       .again = leader_start,
+					       .keep = keep });
+	fd_close(&c->status_fd);
+}
+
+/*
+ * In the child: gives up the holder's descriptors and leads the member. If there is a socket to the holder, it can lead
+ * another one afterwards: it has no children then, so it is as good as a new one, without the cost of a fork.
+ */
+static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], int holder_fd)
+{
+	struct init *in = h->in;
+	struct step_context *c = &in->steps;
 	for (size_t i = 0; i < h->count; i++) {
-		fd_close(&h->leader[i].status_fd);
-		fd_close(&h->leader[i].deposit_fd);
+		fd_close(&h->member[i].status_fd);
+		fd_close(&h->member[i].leader_fd);
 	}
-	fd_close(&h->pool.forward[0]);
+	for (size_t i = 0; i < h->idle_count; i++)
+		fd_close(&h->idle[i].fd);
 	fd_close(&h->ports.dialer_fd);
+	fd_close(&c->stdin_fd);
 	fd_close(&c->status_fd);
 	fd_close(&c->resolver_fd);
 	c->oom_fd = -1; /* the holder's own */
 	c->placeholder_fd = -1;
-	leader_run(l, plan, fds);
+	in->leader = true;
+	process_title_set(in->title, "bailiffd: leader");
+	const void *next = plan;
+	uint64_t start = 0;
+	for (uint32_t led = 1;; led++) {
+		lead_member(h, next, fds, start,
+			    holder_fd >= 0 && led < COMMAND_RUN_MAX && in->title->size >= EARLIER_USE_MAX);
+		if (!in->kept || (!start && !(start = proc_start_time(getpid()))) ||
+		    fd_send(holder_fd, "d", 1, NULL, 0, MSG_NOSIGNAL) < 0)
+			_exit(0);
+		int r = member_msg_receive(holder_fd, 0, h->buffer, fds, &next);
+		if (r < 0 && errno == 0)
+			_exit(0); /* it is not needed any longer */
+		if (r <= 0 || !next)
+			_exit(1); /* nothing has reported this member, so the holder does */
+	}
 }
 
-/* A slot for a leader that can be idle after this member; −1 = it exits. */
-static int find_slot(struct holder *h, bool plain)
+/* True if members of this leader inherit what they would inherit from a new one. */
+static bool is_like_new(struct holder *h, pid_t leader)
 {
-	if (!plain || !~h->slots || inherited_read(0, &h->pool.own) < 0)
-		return -1;
-	return __builtin_ctzll(~h->slots);
+	struct inherited now;
+	if (inherited_read(leader, &now) < 0)
+		return false;
+	if (memcmp(&now, &h->own, sizeof now) == 0)
+		return true;
+	/* The host can have changed all of them. */
+	return inherited_read(0, &h->own) == 0 && memcmp(&now, &h->own, sizeof now) == 0;
 }
 
-/* Forks a leader for the member, whose status socket is deposited first. 0, or an errno. */
-static int fork_leader(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
+/* Gives the member to a leader that waits for one. The holder has checked the plan, which is in the message. */
+static bool start_with_idle(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
 {
-	struct leader l = { .pool = &h->pool, .slot = find_slot(h, leader_pool_is_plain(&h->pool, plan, fds)) };
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, l.deposit) < 0)
-		return errno;
-	fd_auto int deposit_fd = l.deposit[0], leaders_end = l.deposit[1];
-	if (leader_deposit(l.deposit, &h->pool.buffer->msg.key, fds[MEMBER_FD_STATUS]) < 0)
-		return errno;
-	init_set_oom_score(h->in, "200");
-	pid_t pid = fork();
-	if (pid == 0)
-		lead(h, &l, plan, fds);
-	int error = errno;
-	fd_close(&leaders_end);
-	init_set_oom_score(h->in, "0");
-	if (pid < 0)
-		return error;
-	if (l.slot >= 0)
-		h->slots |= UINT64_C(1) << l.slot;
-	h->leader[h->count++] = (struct known_leader){
-		.pid = pid, .slot = l.slot, .deposit_fd = fd_take(&deposit_fd), .status_fd = -1
-	};
-	atomic_store(&h->pool.shared->leaders, (uint32_t)h->count);
-	return 0;
+	const struct member_msg *m = &h->buffer->msg;
+	while (h->idle_count) {
+		struct idle_leader *idle = &h->idle[h->idle_count - 1];
+		if (!is_like_new(h, idle->pid) ||
+		    member_msg_send_start(idle->fd, &m->key, plan, m->plan_len, fds) < 0) {
+			remove_idle(h, h->idle_count - 1);
+			continue;
+		}
+		h->member[h->count++] = (struct member){ .key = m->key,
+							 .leader = idle->pid,
+							 .leader_fd = fd_take(&idle->fd),
+							 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
+		h->idle_count--;
+		return true;
+	}
+	return false;
+}
+
+/* What is missing of the descriptors that this plan needs, or NULL. */
+static const char *missing_descriptor(const struct plan_head *plan, const int fds[MEMBER_FDS])
+{
+	if (fds[MEMBER_FD_GATE] < 0)
+		return "gate";
+	if (plan->flags & PLAN_TTY)
+		return NULL;
+	if (fds[MEMBER_FD_OUT] < 0)
+		return "stdout";
+	if (fds[MEMBER_FD_ERR] < 0 && !(plan->flags & PLAN_STDERR_MERGE))
+		return "stderr";
+	return fds[MEMBER_FD_IN] < 0 && plan->flags & PLAN_STDIN_PIPE ? "stdin" : NULL;
 }
 
 static void start_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
 {
-	const int status_fd = fds[MEMBER_FD_STATUS];
-	if (status_fd < 0)
+	struct init *in = h->in;
+	const struct member_msg *m = &h->buffer->msg;
+	struct err e = ERR_INIT;
+	int status = fds[MEMBER_FD_STATUS];
+	if (status < 0)
 		return;
-	const char *reject = leader_pool_reject(&h->pool, plan, fds);
-	if (reject) {
-		leader_fail_member(status_fd, EINVAL, reject);
+	if (!plan || plan_check(plan, m->plan_len, &e) < 0 || !(plan->flags & PLAN_MEMBER)) {
+		fail_member(status, STEP_CLONE, EINVAL, "plan");
 		return;
 	}
-	if (h->count == LEADERS_MAX) {
-		leader_fail_member(status_fd, EAGAIN, "members of the sandbox");
+	const char *missing = missing_descriptor(plan, fds);
+	if (missing || !plan_fits_holder(in->steps.plan, plan)) {
+		fail_member(status, STEP_CLONE, EINVAL, missing ? missing : "the plan is for another sandbox");
+		return;
+	}
+	if (h->count == MEMBERS_MAX) {
+		fail_member(status, STEP_CLONE, EAGAIN, "members of the sandbox");
 		return;
 	}
 	h->names.count = 0; /* each command's lookups are reported */
-	int error = fork_leader(h, plan, fds);
-	if (error)
-		leader_fail_member(status_fd, error, "");
+	h->busy = true;
+	/* A terminal and cgroups of its own stay with the leader. */
+	bool plain = !(plan->flags & PLAN_TTY) && fds[MEMBER_FD_LIMITS] < 0 && (const void *)plan == h->buffer->plan;
+	if (plain && start_with_idle(h, plan, fds))
+		return;
+	fd_auto int holder_fd = -1, leader_fd = -1;
+	int pair[2];
+	if (plain && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0) {
+		holder_fd = pair[0];
+		leader_fd = pair[1];
+	}
+	init_set_oom_score(in, "200");
+	pid_t pid = fork();
+	if (pid == 0) {
+		fd_close(&leader_fd);
+		lead(h, plan, fds, holder_fd);
+	}
+	init_set_oom_score(in, "0");
+	if (pid < 0) {
+		fail_member(status, STEP_CLONE, errno, "");
+		return;
+	}
+	h->member[h->count++] = (struct member){ .key = m->key,
+						 .leader = pid,
+						 .leader_fd = fd_take(&leader_fd),
+						 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
+	while (h->idle_count > idle_max(h))
+		remove_idle(h, 0);
 }
 
 static void kill_member(const struct holder *h, const struct plan_key *key)
 {
 	for (size_t i = 0; i < h->count; i++) {
-		const struct known_leader *l = &h->leader[i];
-		struct plan_key runs;
-		if (!l->lost && leader_deposit_exists(l->deposit_fd, &runs) && memcmp(&runs, key, sizeof runs) == 0)
-			kill(l->pid, SIGKILL);
+		if (!h->member[i].lost && memcmp(&h->member[i].key, key, sizeof *key) == 0)
+			kill(h->member[i].leader, SIGKILL);
 	}
 }
 
-/*
- * Takes one message of the link, or one that a leader has forwarded. False: it cannot be received, so the starts in the
- * link would never be answered.
- */
-static bool receive_member(struct holder *h, int fd)
+/* Takes one message of the link. False: it cannot be received, so the starts in the link would never be answered. */
+static bool receive_member(struct holder *h)
 {
-	struct member_msg_buffer *buffer = h->pool.buffer;
 	int fds[MEMBER_FDS];
 	const void *plan = NULL;
-	int r = member_msg_receive(fd, MSG_DONTWAIT, buffer, fds, &plan);
+	int r = member_msg_receive(h->in->steps.stdin_fd, MSG_DONTWAIT, h->buffer, fds, &plan);
 	if (r < 0 && errno)
 		return false;
 	if (r < 0)
-		fd_close(&h->pool.link); /* no more members; the status socket decides about the sandbox */
+		fd_close(&h->in->steps.stdin_fd); /* no more members; the status socket decides about the sandbox */
 	if (r <= 0)
 		return true;
-	if (buffer->msg.kind == MEMBER_START)
+	if (h->buffer->msg.kind == MEMBER_START) {
+		find_done_leader(h);
 		start_member(h, plan, fds);
-	else if (buffer->msg.kind == MEMBER_KILL)
-		kill_member(h, &buffer->msg.key);
-	if (plan && plan != buffer->plan)
-		munmap((void *)plan, buffer->msg.plan_len);
+	} else if (h->buffer->msg.kind == MEMBER_KILL) {
+		kill_member(h, &h->buffer->msg.key);
+	}
+	if (plan && plan != h->buffer->plan)
+		munmap((void *)plan, h->buffer->msg.plan_len);
 	for (int i = 0; i < MEMBER_FDS; i++)
 		fd_close(&fds[i]);
 	return true;
@@ -302,68 +474,61 @@ static uint32_t kill_all(struct holder *h)
 {
 	uint32_t left = 0;
 	for (size_t i = 0; i < h->count; i++)
-		left += runs_member(&h->leader[i]);
+		left += !leader_is_done(h, i);
 	do
 		kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
 	for (size_t i = 0; i < h->count; i++)
-		h->leader[i].lost = true;
+		h->member[i].lost = true;
 	report_lost(h);
 	return left;
 }
 
-/* Refuses lookups. Names are reported once for each command, as far as it is known when one has started. */
-static void answer_lookups(struct holder *h)
+/* Makes leaders exit that were idle for IDLE_MS. Returns the timeout, shortened to the moment when that is due. */
+static int expire_idle(struct holder *h, int timeout)
 {
-	uint64_t starts = atomic_load(&h->pool.shared->starts);
-	if (starts != h->named_starts)
-		h->names.count = 0;
-	h->named_starts = starts;
-	resolver_answer(&h->in->steps, &h->names);
-}
-
-static bool link_has_message(const struct holder *h)
-{
-	char byte;
-	return h->pool.link >= 0 && recv(h->pool.link, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-static bool read_link(struct holder *h, bool readable)
-{
-	while (h->link_unread && link_has_message(h)) {
-		if (!receive_member(h, h->pool.link))
-			return false;
-	}
-	h->link_unread = false;
-	return !readable || h->pool.link < 0 || !leader_pool_is_for_holder(&h->pool) || receive_member(h, h->pool.link);
+	uint64_t now = h->idle_count ? clock_boot_ms() : 0;
+	while (h->idle_count && now >= h->idle[0].until_ms) /* the first one has been idle for longest */
+		remove_idle(h, 0);
+	if (!h->idle_count)
+		return timeout;
+	int left = (int)(h->idle[0].until_ms - now);
+	return timeout < 0 || left < timeout ? left : timeout;
 }
 
 static void serve(struct holder *h)
 {
 	const struct step_context *c = &h->in->steps;
 	for (bool more = false;;) {
-		/* Without a leader there is no command, and nothing can begin to listen. */
+		/* Without a command nothing can begin to listen. */
 		bool watches = h->count || h->ports.listening.ports.count;
-		struct pollfd p[] = {
-			{ .fd = h->pool.signal_fd, .events = POLLIN },
-			{ .fd = c->status_fd, .events = POLLIN },
-			{ .fd = c->guard_pidfd, .events = POLLIN },
-			{ .fd = c->resolver_fd, .events = POLLIN },
-			{ .fd = h->pool.link < 0 ? -1 : h->pool.link_watch, .events = POLLIN },
-			{ .fd = h->ports.dialer_fd, .events = POLLIN },
+		struct pollfd p[7 + MEMBERS_MAX];
+		const struct pollfd first[7] = {
+			{ .fd = h->signal_fd, .events = POLLIN },   { .fd = c->status_fd, .events = POLLIN },
+			{ .fd = c->guard_pidfd, .events = POLLIN }, { .fd = c->resolver_fd, .events = POLLIN },
+			{ .fd = c->stdin_fd, .events = POLLIN },    { .fd = h->ports.dialer_fd, .events = POLLIN },
 			{ .fd = h->mounts.fd, .events = POLLPRI },
-			{ .fd = h->pool.forward[0], .events = POLLIN },
 		};
-		int timeout = more ? 0 : h->orphans ? ORPHANS_MS : -1;
-		if (poll(p, countof(p), watches ? port_watch_timeout(&h->ports, timeout) : timeout) < 0)
+		memcpy(p, first, sizeof first);
+		size_t leaders = h->busy ? 0 : h->count;
+		for (size_t i = 0; i < leaders; i++)
+			p[7 + i] = (struct pollfd){ .fd = h->member[i].leader_fd, .events = POLLIN };
+		int timeout = expire_idle(h, more ? 0 : h->orphans ? ORPHANS_MS : h->busy ? BUSY_MS : -1);
+		int n = poll(p, 7 + leaders, watches ? port_watch_timeout(&h->ports, timeout) : timeout);
+		if (n < 0)
 			continue;
+		h->busy &= n > 0;
 		if (p[2].revents)
 			_exit(1);
 		if (p[6].revents && !mount_watch_is_intact(&h->mounts))
 			return;
+		for (size_t i = leaders; i-- > 0;) { /* a removed one is replaced by one that was checked */
+			if (p[7 + i].revents && leader_is_done(h, i))
+				keep_leader(h, i);
+		}
 		if (more || p[0].revents) {
 			struct signalfd_siginfo info;
-			(void)!read(h->pool.signal_fd, &info, sizeof info);
+			(void)!read(h->signal_fd, &info, sizeof info);
 			more = reap_children(h);
 		}
 		if (h->orphans && !kill_orphans(h))
@@ -371,10 +536,8 @@ static void serve(struct holder *h)
 		if (p[1].revents && ends_sandbox(h))
 			return;
 		if (p[3].revents)
-			answer_lookups(h);
-		if (p[7].revents && !receive_member(h, h->pool.forward[0]))
-			return;
-		if (!read_link(h, p[4].revents))
+			resolver_answer(c, &h->names);
+		if (p[4].revents && !receive_member(h))
 			return;
 		port_watch_run(&h->ports, p[5].revents, c->status_fd);
 	}
@@ -388,13 +551,15 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	struct holder *h = mem_zalloc(1, sizeof *h);
 	h->in = in;
 	port_watch_init(&h->ports, in->steps.plan->network != PLAN_NET_HOST);
+	h->buffer = mem_zalloc(1, sizeof *h->buffer);
+	h->signal_fd = command_run_signal_fd(); /* a leader uses it for its own children */
 	c->core_fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC); /* read again for each member */
 	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */
 	if (!(c->layers & PLAN_LAYER_MOUNTS))
 		init_fail(in, STEP_PROC, EOPNOTSUPP);
 	if (mount_watch_init(&h->mounts) < 0)
 		init_fail(in, STEP_PROC, errno);
-	if (leader_pool_init(&h->pool, in, &c->stdin_fd) < 0)
+	if (h->signal_fd < 0 || fd_nonblock(c->stdin_fd, true) < 0)
 		init_fail(in, STEP_CLONE, errno);
 	init_send_status(c->status_fd, &ready, c->listen_fd, -1);
 	fd_close(&c->listen_fd);

@@ -23,7 +23,7 @@ struct init {
 		*sockets; /* created in all sandboxes with a cgroup (socket_counter.h); NULL = unknown */
 	int leaf_fd;      /* the cgroup into which it is cloned; −1 = none */
 	int mounts_fd;    /* dedicated prebuilt sandbox: polls as POLLPRI when its mounts have changed; else −1 */
-	bool leader;      /* not pid 1: runs members of a holder (leader.h) */
+	bool leader;      /* not pid 1: runs a member of a holder (holder.c) */
 	/* Of a leader whose member has limits of its own (member_limits.h); steps.tree is the whole sandbox's. */
 	bool has_own, own_memory;
 	struct tree_files own;

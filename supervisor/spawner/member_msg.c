@@ -79,5 +79,6 @@ int member_msg_receive(int link, int flags, struct member_msg_buffer *buffer, in
 		return 0;
 	if (m->kind == MEMBER_START)
 		*ret_plan = plan_of(buffer, (size_t)n, fds[MEMBER_FD_PLAN]);
+	fd_close(&fds[MEMBER_FD_PLAN]);
 	return 1;
 }
