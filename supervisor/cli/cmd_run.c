@@ -140,8 +140,8 @@ static void advise_exec(struct cli *c, int status)
 		return; /* it is relative to another folder */
 	if (status == EXIT_NOT_FOUND && !path && find_in_path(name, found))
 		snprintf(c->advice, sizeof(c->advice),
-			 "here it is %.100s, which is not in the sandbox's PATH: name it so, with --ro if it is "
-			 "hidden, or --env-pass PATH",
+			 "here it is %.100s, which is not in the sandbox's PATH: use that path, with --ro if it "
+			 "is hidden, or --env-pass PATH",
 			 found);
 	else if (status == EXIT_NOT_FOUND && !path)
 		snprintf(c->advice, sizeof(c->advice), "no folder of the sandbox's PATH has it; install it first");
