@@ -240,7 +240,7 @@ static void set_number(pid_t tid, int number)
 	if (ptrace(PTRACE_SETREGSET, tid, (long)NT_ARM_SYSTEM_CALL, &v) < 0 && errno != ESRCH)
 		fail("set the number of the call");
 #elif defined(__x86_64__)
-	if (ptrace(PTRACE_POKEUSER, tid, 15L * 8, (long)number) < 0 && errno != ESRCH) /* orig_rax */
+	if (ptrace(PTRACE_POKEUSR, tid, 15L * 8, (long)number) < 0 && errno != ESRCH) /* orig_rax */
 		fail("set the number of the call");
 #endif
 }
@@ -256,7 +256,7 @@ static void set_result(pid_t tid, long result)
 	regs[0] = (uint64_t)result;
 	ptrace(PTRACE_SETREGSET, tid, (long)NT_PRSTATUS, &v);
 #elif defined(__x86_64__)
-	ptrace(PTRACE_POKEUSER, tid, 10L * 8, result); /* rax */
+	ptrace(PTRACE_POKEUSR, tid, 10L * 8, result); /* rax */
 #endif
 }
 

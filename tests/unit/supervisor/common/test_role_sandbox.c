@@ -7,11 +7,14 @@
 #include "runtime/base/mem.h"
 #include "tests/unit/suite.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/landlock.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <sched.h>
@@ -19,12 +22,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -208,6 +217,78 @@ static int use_ordinary_operations(void)
 START_TEST(ordinary_operations_work_and_log_nothing) { expect_all(use_ordinary_operations, NULL); }
 END_TEST
 
+/*
+ * Functions of the C library for which an old architecture (x86_64) has system calls of their own, and a new one
+ * (aarch64) only the calls with a directory descriptor, a timespec or flags.
+ */
+static int read_and_wait(void)
+{
+	struct stat st;
+	struct statvfs space;
+	struct rlimit limit;
+	struct timeval soon = { .tv_usec = 1000 }, now;
+	struct epoll_event event = { .events = EPOLLIN };
+	char text[PATH_MAX];
+	int ends[2];
+	fd_auto int dir = open(folder, O_RDONLY | O_DIRECTORY), epoll = epoll_create(1),
+		    counter = eventfd(1, EFD_CLOEXEC);
+	DIR *names = opendir(folder);
+
+	EXPECT(dir >= 0 && epoll >= 0 && counter >= 0 && names && readdir(names) && closedir(names) == 0);
+	EXPECT(stat(inside, &st) == 0 && lstat(inside, &st) == 0 && fstat(dir, &st) == 0);
+	EXPECT(fstatvfs(dir, &space) == 0 && access(inside, R_OK) == 0 && faccessat(dir, "file", R_OK, 0) == 0);
+	EXPECT(readlink("/etc/mtab", text, sizeof text) > 0 || errno == ENOENT || errno == EINVAL);
+	EXPECT(realpath(inside, text) != NULL && getcwd(text, sizeof text) != NULL);
+	EXPECT(pipe(ends) == 0 && dup2(ends[0], ends[1]) == ends[1]);
+	EXPECT(poll(&(struct pollfd){ counter, POLLIN, 0 }, 1, 1000) == 1 && select(0, NULL, NULL, NULL, &soon) == 0);
+	EXPECT(epoll_ctl(epoll, EPOLL_CTL_ADD, counter, &event) == 0 && epoll_wait(epoll, &event, 1, 1000) == 1);
+	EXPECT(gettimeofday(&now, NULL) == 0 && time(NULL) > 0 && usleep(1) == 0 && sched_getcpu() >= 0);
+	EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	return 0;
+}
+
+START_TEST(the_c_library_can_read_and_wait_in_every_role) { expect_all(read_and_wait, NULL); }
+END_TEST
+
+static int write_in_a_folder(void)
+{
+	char other[80], made[80];
+
+	snprintf(other, sizeof other, "%s/other", folder);
+	snprintf(made, sizeof made, "%s/XXXXXX", folder);
+	int fd = mkostemp(made, O_CLOEXEC);
+	EXPECT(fd >= 0 && ftruncate(fd, 10) == 0 && fchmod(fd, 0644) == 0 && fsync(fd) == 0 && close(fd) == 0);
+	EXPECT(rename(made, other) == 0 && renameat(AT_FDCWD, other, AT_FDCWD, made) == 0 && remove(made) == 0);
+	snprintf(made, sizeof made, "%s/XXXXXX", folder);
+	EXPECT(mkdtemp(made) && rmdir(made) == 0 && mkdir(other, 0700) == 0 && remove(other) == 0);
+	return 0;
+}
+
+static int write_in_a_workspace(void)
+{
+	char other[80];
+	int r = write_in_a_folder();
+	fd_auto int fd = open(inside, O_RDWR);
+
+	snprintf(other, sizeof other, "%s/other", folder);
+	EXPECT(r == 0 && symlink("file", other) == 0 && unlink(other) == 0);
+	EXPECT(futimens(fd, NULL) == 0 && utimensat(AT_FDCWD, inside, NULL, 0) == 0);
+	EXPECT(fchmodat(AT_FDCWD, inside, 0644, 0) == 0);
+	EXPECT(fchmodat(AT_FDCWD, inside, 0600, AT_SYMLINK_NOFOLLOW) == 0);
+	return 0;
+}
+
+START_TEST(the_c_library_can_write_for_the_runtime_and_the_fleet)
+{
+	struct result r;
+
+	run_in(ROLE_SANDBOX_RUNTIME, ROLE_SANDBOX_WRITE, write_in_a_folder, &r);
+	ck_assert_msg(r.status == 0 && !r.said[0], "line %d: %s", r.status, r.said);
+	run_in(ROLE_SANDBOX_FLEET, ROLE_SANDBOX_WRITE, write_in_a_workspace, &r);
+	ck_assert_msg(r.status == 0 && !r.said[0], "line %d: %s", r.status, r.said);
+}
+END_TEST
+
 static int write_in_the_store(void)
 {
 	char other[80];
@@ -307,8 +388,9 @@ int main(void)
 		"role_sandbox", set_up, tear_down, 60,
 		SUITE_TESTS(forbidden_calls_fail_and_are_logged, a_call_is_logged_once,
 			    files_outside_the_domain_cannot_be_opened, ordinary_operations_work_and_log_nothing,
-			    the_runtime_can_write_only_its_store, each_role_has_the_sockets_that_it_needs,
-			    only_the_proxy_can_listen_on_the_host)
+			    the_c_library_can_read_and_wait_in_every_role,
+			    the_c_library_can_write_for_the_runtime_and_the_fleet, the_runtime_can_write_only_its_store,
+			    each_role_has_the_sockets_that_it_needs, only_the_proxy_can_listen_on_the_host)
 	};
 
 	return suite_run_cases("role_sandbox", &all, 1);
