@@ -473,9 +473,10 @@ static void parse_landlock(struct pending *e, struct text t)
 /* What open(2) would have done, by its flags and by what existed. */
 static const char *open_operation(const struct pending *e)
 {
-	if (e->row->flags_arg < 0)
+	int arg = e->row->flags_arg;
+	if (arg == -1)
 		return e->v.directory ? "create" : "read";
-	uint64_t flags = e->args[e->row->flags_arg];
+	uint64_t flags = arg == VIOLATION_FLAGS_CREAT ? O_CREAT | O_WRONLY | O_TRUNC : e->args[arg];
 	if ((flags & O_CREAT) && e->v.directory)
 		return "create";
 	return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) ? "write" : "read";
@@ -555,13 +556,15 @@ static struct pending *pending_of(struct violation_builder *b, uint64_t serial, 
 static bool parse_seccomp(struct violation_builder *b, struct text t)
 {
 	struct violation *v = &b->out;
+	uint32_t arch = (uint32_t)parse_number(t, "arch", 16, 0);
 	violation_clear(v);
 	v->kind = "syscall";
 	v->operation = "call";
 	v->source = "seccomp";
 	parse_task(v, t);
-	name_syscall(v, (uint32_t)parse_number(t, "arch", 16, 0), (int)parse_number(t, "syscall", 10, 0));
-	v->reason = sysfilter_check_reason(v->syscall);
+	name_syscall(v, arch, (int)parse_number(t, "syscall", 10, 0));
+	/* The filter kills a process for any call of another architecture, whatever its arguments. */
+	v->reason = arch == b->arch ? sysfilter_check_reason(v->syscall) : VIOLATION_OTHER_ARCH;
 	return v->session != AUDIT_NO_SESSION;
 }
 

@@ -29,11 +29,13 @@
 
 enum violation_class { VIOLATION_FILE, VIOLATION_NET, VIOLATION_PRIVILEGE, VIOLATION_MOVE };
 
+#define VIOLATION_FLAGS_CREAT (-2) /* no argument: always O_CREAT | O_WRONLY | O_TRUNC */
+
 struct violation_kind {
 	const char *syscall;
 	enum violation_class kind;
 	const char *operation;
-	int flags_arg, dir_arg;
+	int flags_arg, dir_arg; /* −1 = none */
 };
 extern const struct violation_kind violation_kinds[];
 extern const size_t violation_kind_count;
@@ -47,6 +49,8 @@ unsigned violation_kind_classes(const struct violation_kind *r);
 #define VIOLATION_KEPT_MISSING "it does not exist, and a sandbox that is open keeps it from being created"
 /* A reason: git was directed to a path that nobody should be advised to open. */
 #define VIOLATION_GIT_ELSEWHERE "the workspace's .git file names it, but it is not named like a repository"
+/* A reason: the process is a 32-bit program, or uses that entry to the kernel (int 0x80). It was killed. */
+#define VIOLATION_OTHER_ARCH "not for sandboxes: 32-bit system calls"
 
 struct violation {
 	const char *kind;      /* "filesystem", "network", "syscall" */

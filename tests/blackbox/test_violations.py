@@ -32,6 +32,7 @@ def test_each_kind_of_denial_is_reported_exactly():
         ("utime:/etc/group", "filesystem", "metadata", {"path": "/etc/group", "pathIs": "entry"}),
         ("setxattr:/etc/fstab", "filesystem", "metadata", {"path": "/etc/fstab", "syscall": "setxattr"}),
         ("create:/etc/bailiff new", "filesystem", "create", {"path": "/etc", "pathIs": "directory"}),
+        ("creat:/usr/bailiff-new", "filesystem", "create", {"path": "/usr", "pathIs": "directory"}),
         ("mkdir:/etc/bailiff-ö", "filesystem", "create", {"path": "/etc/bailiff-ö", "pathIs": "entry"}),
         ("unlink:/etc/hosts", "filesystem", "delete", {"path": "/etc/hosts"}),
         ("rename:/etc/passwd", "filesystem", "rename", {"path": "/etc/passwd"}),
@@ -97,6 +98,21 @@ def test_denials_of_a_private_root_are_reported():
         assert result["violationCount"] == 3, result
         done = home.cli("run", "--profile", "workspace", "--", "/bin/sh", "-c", "echo x >/etc/hosts", cwd=work, status=None)
         assert "bailiff: denied: write /etc/hosts (outside the write roots)" in done.err.decode(), done.err
+
+
+def test_32_bit_program_is_killed_and_reported():
+    """Its first system call ends it. The name of that call is in the 32-bit table, and its arguments do not matter."""
+    probe = os.path.join(harness.BUILD, "probe")
+    outside = subprocess.run([probe, "foreign_calls"], capture_output=True, text=True, check=True).stdout
+    if "open" not in outside:
+        raise harness.Skip("this kernel runs no 32-bit programs: " + outside.strip())
+    with watched() as home, tempfile.TemporaryDirectory(dir="/srv", prefix="bailiff-test-") as work, home.rpc() as rpc:
+        shutil.copy(probe, work)
+        started, result = rpc.run("./probe foreign_calls", cwd=work, profile="workspace")
+        told = violations(rpc, started["processId"])
+        assert "shut" in rpc.outputs(started["processId"])["stdout"].decode(), result
+        assert [(v["kind"], v["operation"], v["source"], v["reason"]) for v in told] == \
+            [("syscall", "call", "seccomp", "not for sandboxes: 32-bit system calls")], told
 
 
 def test_reason_of_a_denial_is_the_deepest_rule():

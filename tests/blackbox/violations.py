@@ -12,12 +12,14 @@ OFTEN = ("--audit-check-ms", "100")
 
 # A small language: each word is one attempt that is denied, so that a test names the violation that it needs.
 ATTEMPTS = r'''
-import os, socket, sys
+import ctypes, os, socket, sys
 def attempt(what, arg):
     try:
         if what == "write": os.open(arg, os.O_WRONLY)
         elif what == "read": os.open(arg, os.O_RDONLY)
         elif what == "create": os.open(arg, os.O_WRONLY | os.O_CREAT, 0o600)
+        elif what == "creat":   # creat(2), where the architecture has it
+            if ctypes.CDLL(None, use_errno=True).creat(arg.encode(), 0o600) < 0: raise OSError(ctypes.get_errno(), arg)
         elif what == "mkdir": os.mkdir(arg)
         elif what == "chmod": os.chmod(arg, 0o777)
         elif what == "utime": os.utime(arg, (1, 1))

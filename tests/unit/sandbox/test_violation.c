@@ -270,7 +270,8 @@ START_TEST(system_calls_are_named)
 	b = violation_builder_new();
 	ck_assert_int_eq(put(AUDIT_SECCOMP, 1,
 			     "auid=4294967280 uid=65534 gid=65534 ses=70 pid=13518 comm=\"x\" exe=\"/x\" sig=0 "
-			     "arch=c00000b7 syscall=92 compat=0 ip=0xffff90387c28 code=0x50000"),
+			     "arch=%x syscall=%d compat=0 ip=0xffff90387c28 code=0x50000",
+			     seccomp_arch_native(), seccomp_syscall_resolve_name("personality")),
 			 VIOLATION_READY);
 	ck_assert_str_eq(v->kind, "syscall");
 	ck_assert_str_eq(v->operation, "call");
@@ -285,6 +286,43 @@ START_TEST(system_calls_are_named)
 	put_call(3, "tgkill", EPERM, "a0=0 a1=0 a2=0 a3=0");
 	check_violation(3, "syscall", "signal", "", false);
 	ck_assert_str_eq(v->syscall, "tgkill");
+	violation_builder_free(b);
+}
+END_TEST
+
+/* The same call of a 64-bit program is denied for its arguments only. */
+START_TEST(a_32_bit_call_is_named_by_its_own_table)
+{
+	static const struct {
+		uint32_t arch;
+		int clone;
+	} rows[] = { { SCMP_ARCH_X86, 120 }, { SCMP_ARCH_ARM, 120 } };
+	for (size_t i = 0; i < countof(rows); i++) {
+		b = violation_builder_new();
+		ck_assert_int_eq(put(AUDIT_SECCOMP, 1,
+				     "auid=4294967280 uid=65534 gid=65534 ses=7 pid=13518 comm=\"x\" exe=\"/x\" sig=31 "
+				     "arch=%x syscall=%d compat=1 ip=0x8049011 code=0x80000000",
+				     rows[i].arch, rows[i].clone),
+				 VIOLATION_READY);
+		ck_assert_str_eq(v->syscall, "clone");
+		ck_assert_str_eq(v->reason, "not for sandboxes: 32-bit system calls");
+		violation_builder_free(b);
+	}
+}
+END_TEST
+
+START_TEST(creat_is_an_open_that_creates)
+{
+	SKIP_IF(seccomp_syscall_resolve_name("creat") < 0, "this architecture has no creat(2)");
+	b = violation_builder_new();
+	put_call(1, "creat", EROFS, "a0=aaaa a1=180 a2=0 a3=0");
+	put(AUDIT_CWD, 1, "cwd=\"/srv\"");
+	put_path(1, "\"/etc/\"", "PARENT");
+	check_violation(1, "filesystem", "create", "/etc", true);
+	put_call(2, "creat", EROFS, "a0=aaaa a1=180 a2=0 a3=0");
+	put_path(2, "\"/etc/\"", "PARENT");
+	put_path(2, "\"/etc/hosts\"", "NORMAL");
+	check_violation(2, "filesystem", "write", "/etc/hosts", false);
 	violation_builder_free(b);
 }
 END_TEST
@@ -402,7 +440,8 @@ int main(void)
 	return SUITE("violation", opens_are_classified_by_their_flags, a_relative_path_of_a_descriptor_is_not_resolved,
 		     parent_references_from_the_working_directory_are_resolved,
 		     an_open_directory_is_found_in_the_command_line, the_denied_one_of_several_paths_is_chosen,
-		     addresses_are_decoded, system_calls_are_named, only_records_of_sandboxes_are_reported,
+		     addresses_are_decoded, system_calls_are_named, a_32_bit_call_is_named_by_its_own_table,
+		     creat_is_an_open_that_creates, only_records_of_sandboxes_are_reported,
 		     interleaved_records_are_assigned_by_serial, marks_are_recognized, common_denials_are_benign,
 		     violations_are_copied_and_compared);
 }
