@@ -21,7 +21,7 @@ static int read_inline(const struct reader *r, const char *ref, uint64_t offset,
 	MDB_val key = db_key_text(ref);
 	const struct group_entry *newer;
 	const void *v;
-	const char *p;
+	const unsigned char *p;
 	size_t n;
 	int rc = 0;
 

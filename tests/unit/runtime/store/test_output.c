@@ -1,3 +1,4 @@
+#include "runtime/store/db.h"
 #include "runtime/store/spool.h"
 #include "tests/unit/runtime/store/rig.h"
 
@@ -354,10 +355,38 @@ static void spool_names_stay_inside_the_directory_in(struct rig *r)
 }
 RIG_TEST(spool_names_stay_inside_the_directory)
 
+/* Of a later version, perhaps. Bytes from 0x80 on are negative where char is signed. */
+static void inline_output_of_an_unknown_kind_is_rejected_in(struct rig *r)
+{
+	static const unsigned char kinds[] = { 2, 0x7f, 0x80, 0xff };
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < countof(kinds); i++) {
+		const unsigned char value[] = { kinds[i], 'x' };
+		MDB_val key = db_key_text("out_1");
+		struct db db;
+		MDB_txn *txn;
+		bool empty;
+
+		rig_open(r);
+		rig_close(r);
+		ck_assert_int_eq(db_open(r->store_dir, 1u << 30, 0, &db, &empty, &e), 0);
+		ck_assert_int_eq(mdb_txn_begin(db.env, NULL, 0, &txn), 0);
+		ck_assert_int_eq(db_seal_put(txn, db.t[DB_BLOBS], &key, value, sizeof(value), &e), 0);
+		ck_assert_int_eq(mdb_txn_commit(txn), 0);
+		db_close(&db);
+		rig_open(r);
+		ck_assert_int_eq(fails(r, "out_1"), ERR_CORRUPT);
+		rig_close(r);
+	}
+}
+RIG_TEST(inline_output_of_an_unknown_kind_is_rejected)
+
 int main(void)
 {
 	return SUITE("output", cited_output_is_read, a_read_returns_at_most_a_mebibyte, an_output_can_be_read_whole,
-		     a_flipped_byte_is_detected, inline_output_is_read, an_expired_output_is_removed,
-		     the_middle_of_long_output_is_omitted_and_counted, an_export_file_is_removed_unless_cited,
-		     the_omitted_range_depends_on_size_and_limit, spool_names_stay_inside_the_directory);
+		     a_flipped_byte_is_detected, inline_output_is_read, inline_output_of_an_unknown_kind_is_rejected,
+		     an_expired_output_is_removed, the_middle_of_long_output_is_omitted_and_counted,
+		     an_export_file_is_removed_unless_cited, the_omitted_range_depends_on_size_and_limit,
+		     spool_names_stay_inside_the_directory);
 }
