@@ -53,6 +53,8 @@ struct command_word analysis_word(struct analysis *r, const struct shell_word *w
 const char *command_paths_of_command(struct analysis *r, const struct analysis_command *c);
 /* Whether operand i of n is a path. */
 bool command_paths_has_role(const char *roles, size_t i, size_t n);
+/* Whether it is unknown if operand i of n is a path: the argument of a script. */
+bool command_paths_may_be(const char *roles, size_t i, size_t n);
 /* Adds only the paths of redirections: for commands whose operands are analysed elsewhere. */
 void command_paths_of_redirects(struct analysis *r, const struct analysis_command *c);
 /* Makes a path absolute, from cwd, and removes . and ..; NULL: unknown. */

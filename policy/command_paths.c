@@ -288,6 +288,8 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 
 bool command_paths_has_role(const char *roles, size_t i, size_t n) { return access_of(role_of(roles, i, n)) != 0; }
 
+bool command_paths_may_be(const char *roles, size_t i, size_t n) { return role_of(roles, i, n) == 'u'; }
+
 const char *command_paths_after_cd(struct analysis *r, const struct command_args *a, const char *cwd)
 {
 	if (!a->noperands)

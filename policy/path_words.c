@@ -20,6 +20,8 @@ static const char patterns[] = "exclude*|include|include-from|ignore*|name|iname
 			       "grep|author|format|title|body|label";
 static const char declares[] = "export|declare|typeset|local|readonly";
 
+#define PARTS_MAX 32u /* a=b,c=d … in one word: each costs its length */
+
 /* How likely it is that the path is written. */
 enum named { NAMED_READ, NAMED_PERHAPS, NAMED_OUTPUT };
 
@@ -62,16 +64,34 @@ static bool shows_files(const struct analysis_command *c)
 				   "diff-tree|range-diff|archive|format-patch");
 }
 
-/* Adds the text itself, and the part after an @ or = in it: @file, name=@file, if=file; for git also HEAD:file. */
+/* Adds the text after a mark such as =, and what is before the next comma or semicolon in it: src=file,dst=x. */
+static void add_part(struct analysis *r, const struct analysis_command *c, const char *text, enum named how)
+{
+	const size_t n = strcspn(text, ",;");
+
+	add_path_word(r, c->index, c->cwd, text, true, how);
+	if (text[n])
+		add_path_word(r, c->index, c->cwd, shell_arena_strndup(r->arena, text, n), true, how);
+}
+
+/* Whether the text begins with a name and an @: curl's name@file. user@host is one, too, and then no path of a rule. */
+static bool is_named_file(const char *text, const char *at)
+{
+	return at && at > text &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-0123456789") == (size_t)(at - text);
+}
+
+/* Adds the text itself, and the parts after an @ or = in it: @file, name=@file, if=file; for git also HEAD:file. */
 static void add_value(struct analysis *r, const struct analysis_command *c, const char *text, enum named how,
 		      bool whole)
 {
-	const char *equals = strchr(text, '='), *at = strchr(text, '@'), *colon = strchr(text, ':');
+	const char *at = strchr(text, '@'), *colon = strchr(text, ':');
+	unsigned parts = PARTS_MAX;
 
 	if (whole)
 		add_path_word(r, c->index, c->cwd, text, true, how);
-	if (equals)
-		add_path_word(r, c->index, c->cwd, equals + 1 + (equals[1] == '@'), true, how);
+	for (const char *s = strchr(text, '='); s && parts--; s = strchr(s + 1, '='))
+		add_part(r, c, s + 1 + (s[1] == '@' || s[1] == '<'), how);
 	/* a volume: ~/x:/y */
 	if (colon && strchr("/~", *text))
 		add_path_word(r, c->index, c->cwd, shell_arena_strndup(r->arena, text, (size_t)(colon - text)), true,
@@ -79,7 +99,7 @@ static void add_value(struct analysis *r, const struct analysis_command *c, cons
 	if (colon && shows_files(c))
 		add_path_word(r, c->index, c->cwd, colon + 1, true, how);
 	if (at == text)
-		add_path_word(r, c->index, c->cwd, at + 1, true, how);
+		add_part(r, c, at + 1, how);
 }
 
 /* Whether the word cannot be a file name: push, x. */
@@ -91,7 +111,7 @@ static void add_word(struct analysis *r, const struct analysis_command *c, const
 {
 	if (w->value)
 		add_value(r, c, w->value, how, whole);
-	else if (whole && (w->unknown == SHELL_GLOB || *w->plain == '~'))
+	else if (whole && (w->unknown == SHELL_GLOB || *w->plain == '~' || strncmp(w->plain, "file://", 7) == 0))
 		add_path_word(r, c->index, c->cwd, w->plain, false, how);
 }
 
@@ -111,6 +131,21 @@ static enum named how_named(const struct command_option *o)
 	return NAMED_READ;
 }
 
+/* How an operand is used that may be the value of the option in front of it: mytool -o file. */
+static enum named how_after(const struct analysis_command *c, const struct command_word *w)
+{
+	const char *s = w > c->args->word + 1 ? w[-1].plain : "";
+	struct command_option o = { 0 };
+
+	if (s[0] != '-' || !s[1] || strchr(s, '='))
+		return NAMED_PERHAPS;
+	if (s[1] == '-')
+		o = (struct command_option){ .name = s + 2, .name_len = strlen(s + 2) };
+	else
+		o.letter = s[strlen(s) - 1];
+	return how_named(&o) == NAMED_OUTPUT ? NAMED_OUTPUT : NAMED_PERHAPS;
+}
+
 /* -o/x, if it is not known that -o takes a value. */
 static void add_cluster(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
 {
@@ -120,12 +155,11 @@ static void add_cluster(struct analysis *r, const struct analysis_command *c, co
 			      how_named(&(struct command_option){ .letter = w->value[1] }));
 }
 
-void path_words_of_command(struct analysis *r, const struct analysis_command *c, const char *roles, bool wraps)
+/* The values of options, for programs whose options are not patterns. */
+static void add_options(struct analysis *r, const struct analysis_command *c)
 {
 	const struct command_args *a = c->args;
 
-	if (!a->name || args_named(a->name, data_only))
-		return;
 	for (size_t i = 0; i < a->noptions && !args_named(a->name, searches); i++) {
 		const struct command_option *o = &a->option[i];
 
@@ -135,21 +169,60 @@ void path_words_of_command(struct analysis *r, const struct analysis_command *c,
 			add_word(r, c, o->value_word, how_named(o), true);
 		else if (o->value)
 			add_value(r, c, o->value, how_named(o), true);
+		if (o->value && is_named_file(o->value, strchr(o->value, '@')))
+			add_part(r, c, strchr(o->value, '@') + 1, how_named(o));
 	}
+}
+
+/*
+ * What a wrapper has around the inner command: env d=~/.ssh x, and the arguments in parallel x ::: ~/.ssh/id. The inner
+ * command is analysed on its own.
+ */
+static void add_wrapping_words(struct analysis *r, const struct analysis_command *c)
+{
+	const struct command_args *a = c->args;
+	bool listed = false;
+
+	for (size_t i = 0; i < a->noperands && args_is_assignment(a->operand[i]->plain); i++)
+		add_word(r, c, a->operand[i], NAMED_READ, false);
+	for (size_t i = 1; i < a->count; i++) {
+		if (listed)
+			add_word(r, c, &a->word[i], NAMED_PERHAPS, !is_plain(a->word[i].plain));
+		listed |= strncmp(a->word[i].plain, ":::", 3) == 0;
+	}
+}
+
+/* An operand is added if it may be a path; one that is no path according to the table, only if it clearly is one. */
+static void add_operand(struct analysis *r, const struct analysis_command *c, const char *roles, size_t i, bool strange)
+{
+	const size_t n = c->args->noperands;
+	const struct command_word *w = c->args->operand[i];
+	const enum named how = strange ? how_after(c, w) : NAMED_READ;
+	const bool clear = *w->plain == '/' || strncmp(w->plain, "file://", 7) == 0;
+
+	/* No table has ~name. */
+	add_word(r, c, w, how,
+		 ((strange || shows_files(c)) && (!is_plain(w->plain) || how == NAMED_OUTPUT)) || *w->plain == '~' ||
+			 (clear && !(roles && command_paths_has_role(roles, i, n))));
+}
+
+void path_words_of_command(struct analysis *r, const struct analysis_command *c, const char *roles, bool wraps)
+{
+	const struct command_args *a = c->args;
+
+	if (!a->name || args_named(a->name, data_only))
+		return;
+	add_options(r, c);
 	for (size_t i = 1; i < a->count; i++)
 		add_cluster(r, c, &a->word[i]);
-	const bool strange = !roles && !args_named(a->name, declares), may_name = strange || shows_files(c);
-	for (size_t i = 0; i < a->noperands && !wraps; i++) {
-		const struct command_word *w = a->operand[i];
-		const bool has_role = roles && command_paths_has_role(roles, i, a->noperands);
+	if (wraps)
+		add_wrapping_words(r, c);
+	const bool unlisted = !roles && !args_named(a->name, declares);
+	for (size_t i = 0; i < a->noperands; i++) {
+		const bool may_be = roles && command_paths_may_be(roles, i, a->noperands);
 
-		/*
-		 * An operand that is not a path according to the table is added only if it clearly is one; no table has
-		 * ~name.
-		 */
-		const bool clear = *w->plain == '/' || strncmp(w->plain, "file://", 7) == 0;
-		add_word(r, c, w, strange ? NAMED_PERHAPS : NAMED_READ,
-			 (may_name && !is_plain(w->plain)) || *w->plain == '~' || (!has_role && clear));
+		if (!wraps || may_be)
+			add_operand(r, c, roles, i, unlisted || may_be);
 	}
 }
 

@@ -453,7 +453,7 @@ static void parse_simple_word(struct parser *p, struct shell_command *c, struct 
 }
 
 /* Assignments, words and redirections in any order; or a function definition, name (). */
-static void parse_simple_command(struct parser *p)
+static void parse_simple_command(struct parser *p, bool timed)
 {
 	struct shell_command c = { .kind = SHELL_SIMPLE, .offset = parser_offset(p, p->at) };
 
@@ -463,6 +463,8 @@ static void parse_simple_command(struct parser *p)
 
 		if (parser_at_redirect(p)) {
 			parse_redirects(p, &c);
+			if (!p->failed && !c.nwords && !c.nassignments && p->dialect == SHELL_BASH)
+				parser_check_moved_word(p, timed, c.redirect[0].op);
 		} else if (!is_at_word(p)) {
 			break;
 		} else if (!c.nwords && take_assignment(p, &a, &begun)) {
@@ -555,6 +557,8 @@ void parse_command(struct parser *p)
 {
 	if (!parser_enter(p))
 		return;
+	const bool timed = p->timed;
+	p->timed = false;
 	const enum keyword k = parser_keyword(p);
 	if (starts_compound(k) || (k == KW_NONE && parser_op(p) == OP_OPEN)) {
 		parse_compound_command(p, k);
@@ -563,7 +567,7 @@ void parse_command(struct parser *p)
 	} else if (k == KW_COPROC) {
 		parse_coproc(p);
 	} else if (k == KW_NONE) {
-		parse_simple_command(p);
+		parse_simple_command(p, timed);
 	} else {
 		parser_unexpected(p);
 	}
@@ -588,10 +592,7 @@ static void take_prefix(struct parser *p, enum keyword k)
 		}
 		p->at = from;
 	}
-	/* In a substitution bash moves a redirection behind the command: $(time >f -p cmd) is `time -p cmd >f` for it.
-	 */
-	if (k == KW_TIME && parser_op(p) == OP_REDIRECT)
-		parser_fail(p, "a redirection directly after time");
+	p->timed = k == KW_TIME;
 	/* time -v make: where `time` is not a keyword, it is a program with options. */
 	p->script->bashisms |= k == KW_TIME && parser_peek(p) == '-';
 }
@@ -603,6 +604,7 @@ static void parse_pipeline(struct parser *p)
 	const size_t from = s->count;
 	bool prefixed = false;
 
+	p->timed = false;
 	for (enum keyword k;
 	     (k = parser_keyword(p)) == KW_TIME || (k == KW_NOT && !(prefixed && p->dialect == SHELL_POSIX));
 	     prefixed = true)

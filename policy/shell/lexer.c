@@ -330,3 +330,20 @@ void parse_redirect(struct parser *p, struct shell_redirect *r)
 	}
 	parser_unexpected(p);
 }
+
+/*
+ * The first word of a command that begins with redirections. bash prints what it has parsed of a substitution, with the
+ * redirections behind the words, and parses that again: $(>f ! cmd) is `! cmd >f`, and $(time >f -p cmd) is `time -p
+ * cmd >f`. Elsewhere the reserved word, or the option, is the name of a command.
+ */
+void parser_check_moved_word(struct parser *p, bool timed, enum shell_redirect_op op)
+{
+	parser_skip_blanks(p);
+	const int first = parser_peek(p);
+	const bool plain = first > 0 && first < 0x80 && (isalnum(first) || strchr("_/.~$\"'", first));
+
+	if (parser_keyword(p) != KW_NONE)
+		parser_ambiguous(p, "a reserved word after a redirection");
+	else if (timed && ((!plain && parser_op(p) == OP_NONE) || op == SHELL_HEREDOC))
+		parser_ambiguous(p, "an option or a here-document after time and a redirection");
+}

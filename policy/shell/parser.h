@@ -53,6 +53,7 @@ struct parser {
 	size_t braces;     /* bytes that brace expansion has produced so far */
 	bool failed, compound; /* the last command was a compound one */
 	bool redirected;       /* … with redirections: no reserved word may follow directly */
+	bool timed;            /* the word `time` and its options are directly in front of the next command */
 	bool soft; /* an error in a part that shells parse only when they run it: the rest is still parsed */
 	bool extglob;
 	bool subscript, computes; /* a quoted [$( was seen; arithmetic was seen */
@@ -137,6 +138,8 @@ void parser_take_keyword(struct parser *p, enum keyword k);
 void parser_unexpected(struct parser *p);
 void parse_redirect(struct parser *p, struct shell_redirect *ret); /* at a redirection, or at its number */
 bool parser_at_redirect(struct parser *p);
+/* At the first word of a command that began with redirections, `op` the first; timed: directly after `time`. */
+void parser_check_moved_word(struct parser *p, bool timed, enum shell_redirect_op op);
 
 /* heredoc.c */
 void heredoc_begin(struct parser *p, bool strip, struct shell_redirect *r); /* at the delimiter */

@@ -361,10 +361,12 @@ def test_shell_options_and_here_documents_hide_no_denied_command(home):
     denied = ["sh -oc errexit 'rm v'", "bash -Oc extglob 'rm v'", "bash -coo pipefail posix 'rm v'", "bash -rcfile x -c 'rm v'", "sh +c 'rm v'", "jobs -x rm v",
               "/usr/lib/git-core/git-push", "ssh host git push", "cat <<EOF\nE\\\nOF\nrm v", "cat <<-EOF\n\tE\\\nOF\nrm v"]
     asked = ["history -s rm v; fc -s", "compgen -W '$(rm v)'", "cat <<'E\nF'\nE\nF\nrm v", "cat <<$'EOF'\nEOF\nrm v", 'cat <<$"EOF"\nEOF\nrm v', "cat <<-'\tE'\nE\nrm v",
-             "alias ls=env\nls rm v", "x=PATH; export $x=.; ls", "set -k; ls LD_PRELOAD=./e.so"]
+             "alias ls=env\nls rm v", "x=PATH; export $x=.; ls", "set -k; ls LD_PRELOAD=./e.so", "bash -c 'x=$(2>f ! rm v)'", "bash -c 'x=$(time >f -p rm v)'",
+             "bash -c 'x=$(>f coproc k)'"]
+    allowed = ["time >f ls", "time -p 2>f ls v", "bash -c 'x=$(time >f ls)'"]
     with home.rpc() as rpc:
         rpc.call("reload_policy")
-        for lines, answer in ((denied, "deny"), (asked, "ask")):
+        for lines, answer in ((denied, "deny"), (asked, "ask"), (allowed, "allow")):
             for line in lines:
                 said = rpc.call("evaluate_permission", commandLine=line, cwd=home.work)["permissionDecision"]
                 assert said["decision"] == answer, (line, said)

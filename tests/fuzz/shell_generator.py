@@ -246,6 +246,10 @@ class Script:
     def comment(self):
         return self.one_of("", "", "#", "# a'b", '# "', "# \\", "# )", "# `", "# <<E", "# $(k1 0", "#}")
 
+    def moved_word(self):
+        """A redirection, which bash moves behind the command in a substitution, and what is then in front of it."""
+        self.put(self.one_of(">f1", "2>f1", ">>f1 2>&1", "</dev/null", "&>f1", "{v}>f1", self.redirect()), " ", self.one_of("", "", "-p ", "-- ", "! ", "time ", "time -p ", "coproc "))
+
     def redirect(self):
         if self.chance(60):
             return self.heredoc()
@@ -331,9 +335,13 @@ class Script:
             self.put("(( ", f"{self.rng.choice(NAMES)} {self.fresh()}", self.one_of(" ) )", "); k0 0)", "))"))
         elif kind == 10:
             self.put("! ")
+            if self.chance(20):
+                self.moved_word()
             self.simple()
         elif kind == 11:
             self.put(self.one_of("time ", "time -p "))
+            if self.chance(30):
+                self.moved_word()
             self.simple()
         elif kind == 12:
             self.put("coproc ")
