@@ -128,7 +128,7 @@ $(BUILD)/bailiff-gateway: $(BUILD)/obj/supervisor/gateway/program/main.o $(ARCHI
 	$(LINK)
 
 # Static, and not instrumented: it runs inside of sandboxes, where none of our libraries need be.
-TOOL_SOURCES := $(sort $(wildcard supervisor/tool/*.c)) $(addprefix runtime/base/,buf.c err.c fd.c jscan.c jw.c mem.c text.c)
+TOOL_SOURCES := $(sort $(wildcard supervisor/tool/*.c)) $(addprefix runtime/base/,buf.c err.c fd.c jscan.c jw.c mem.c path.c text.c)
 $(BUILD)/bailiff-tool: $(TOOL_SOURCES) $(wildcard supervisor/tool/*.h runtime/base/*.h)
 	@mkdir -p $(@D)
 	$(call say,LINK)

@@ -666,6 +666,15 @@ static void ask_tool(struct asking *a)
 	}
 }
 
+bool policy_rules_name_files(const struct policy_rules *s)
+{
+	for (int kind = RULE_READ; s && kind <= RULE_EDIT; kind++)
+		for (size_t i = 0; i < s->nother[kind]; i++)
+			if (s->rule[s->other[kind][i]].pattern)
+				return true;
+	return false;
+}
+
 void policy_rules_ask(const struct policy_rules *s, const struct rules_query *q, struct rules_verdict *ret)
 {
 	struct asking a = { .query = q, .verdict = ret };

@@ -112,6 +112,9 @@ struct rules_verdict {
 /* `s` may be NULL. */
 void policy_rules_ask(const struct policy_rules *s, const struct rules_query *q, struct rules_verdict *ret);
 
+/* Whether a rule names files: Read(P), Edit(P) or Write(P). `s` may be NULL. */
+bool policy_rules_name_files(const struct policy_rules *s);
+
 /* Whether a rule allows this simple command, taken alone. */
 bool policy_rules_allow(const struct policy_rules *s, const struct command_simple *c);
 

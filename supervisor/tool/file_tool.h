@@ -8,6 +8,7 @@
  * {"error":{"category","message",…}}, and members that explain it.
  *
  * main.c          selects the tool
+ * tool_links.c    opens files without following symbolic links, while rules about files are in effect
  * tool_file.c     reads, writes (atomically) and lists files
  * patch.c         parses both patch formats into one list of changes
  * patch_text.c    applies changes to the text of one file
@@ -34,6 +35,7 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -65,6 +67,21 @@ enum tool_store {
 };
 int tool_file_store(const char *path, const void *p, size_t n, unsigned flags, mode_t mode, struct err *e);
 bool tool_file_exists(const char *path);
+
+int tool_file_remove(const char *path, struct err *e);
+
+/* tool_links.c. Every path of a call is opened with these functions. */
+bool tool_links_refused(void);
+/* As openat, with O_CLOEXEC, of a path, or of a name in `at`. ELOOP: links are refused, and there is one. */
+int tool_links_open(int at, const char *path, int flags, mode_t mode);
+/* If errno is that ELOOP, fills `e` and returns −1; otherwise 0. */
+int tool_links_explain(struct err *e, const char *path);
+/* −1: links are refused, and there is one. own: the last component may be one, because the operation is about it. */
+int tool_links_check(const char *path, bool own, struct err *e);
+/* As realpath; −1 with errno. */
+int tool_links_resolve(const char *path, char ret[PATH_MAX]);
+/* Opens the directory that contains the last component, *ret_name; −1 with errno. */
+int tool_links_folder(const char *path, const char **ret_name);
 
 /* The tool was started with --editor: files that are loaded as text may be replaced by the text in the editor. */
 void tool_editor_enable(void);

@@ -1,4 +1,5 @@
 #include "supervisor/tool/file_tree.h"
+#include "supervisor/tool/file_tool.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -299,7 +300,9 @@ int file_tree_walk(struct file_tree *t, struct err *e)
 	char real[PATH_MAX];
 	struct stat st;
 
-	if (!realpath(t->start, real) || stat(real, &st) < 0)
+	if (tool_links_check(t->start, false, e) < 0)
+		return -1;
+	if (tool_links_resolve(t->start, real) < 0 || stat(real, &st) < 0)
 		return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "'%.200s': no such file or directory", t->start)
 				       : err_sys(e, errno, "'%.200s'", t->start);
 	if (!S_ISDIR(st.st_mode)) {

@@ -53,6 +53,8 @@ static const char *error_category(const struct err *e)
 		return "not_found";
 	if (e->code == ERR_CONFLICT)
 		return "conflict";
+	if (e->code == ERR_PERMISSION)
+		return "permission";
 	/* EBUSY: the path is a mount point, which protects it. */
 	if (e->code == ERR_SYS && (e->sys == EACCES || e->sys == EPERM || e->sys == EROFS || e->sys == EBUSY))
 		return "sandbox";

@@ -25,6 +25,8 @@ static int fail_on(struct err *e, const char *what, const char *path)
 {
 	int error = errno;
 
+	if (tool_links_explain(e, path) < 0)
+		return -1;
 	if (error == ENOENT)
 		return err_set(e, ERR_NOT_FOUND, "%s '%.200s': no such file or directory", what, path);
 	return err_sys(e, error, "%s '%.200s'", what, path);
@@ -45,7 +47,7 @@ static bool is_text(const char *s, size_t n) { return text_utf8_valid(s, n) && !
 int tool_file_load(const char *path, struct buf *ret, struct err *e)
 {
 	/* O_NONBLOCK: opening a FIFO must not block. It is rejected below, because it is not a regular file. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = tool_links_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
 	struct stat st;
 	int r = 0;
 
@@ -131,17 +133,24 @@ int tool_read_file(struct jval args, struct jw *w, struct err *e)
 
 /* ---- writing ---- */
 
-/* Directories of the path, not its last component. */
+/* Directories of the path, not its last component. Each is created in the one before, which was opened. */
 static int make_folders(const char *path, struct err *e)
 {
+	fd_auto int at = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	char part[PATH_MAX];
 
 	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
 		return err_set(e, ERR_INVALID, "the path is too long");
-	for (char *p = part + 1; (p = strchr(p, '/')); *p++ = '/') {
+	for (char *name = part + strspn(part, "/"), *p; (p = strchr(name, '/')); name = p + strspn(p, "/")) {
 		*p = '\0';
-		if (mkdir(part, 0777) < 0 && errno != EEXIST)
+		if (mkdirat(at, name, 0777) < 0 && errno != EEXIST)
 			return fail_on(e, "create the directory", part);
+		const int next = tool_links_open(at, name, O_PATH | O_DIRECTORY, 0);
+		if (next < 0)
+			return fail_on(e, "create the directory", part);
+		fd_close(&at);
+		at = next;
+		*p = '/';
 	}
 	return 0;
 }
@@ -151,7 +160,7 @@ static int final_path(const char *path, char ret[PATH_MAX], struct err *e)
 {
 	struct stat st;
 
-	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+	if (!tool_links_refused() && lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
 		if (!realpath(path, ret))
 			return fail_on(e, "follow the link", path);
 		return 0;
@@ -169,6 +178,7 @@ static int final_path(const char *path, char ret[PATH_MAX], struct err *e)
 int tool_file_store(const char *path, const void *p, size_t n, unsigned flags, mode_t mode, struct err *e)
 {
 	char target[PATH_MAX], temp[PATH_MAX + 32];
+	const char *name;
 	bool must_be_new = flags & TOOL_STORE_NEW;
 	uint64_t bits;
 	struct stat st;
@@ -176,9 +186,16 @@ int tool_file_store(const char *path, const void *p, size_t n, unsigned flags, m
 
 	if ((flags & TOOL_STORE_FOLDERS && make_folders(path, e) < 0) || final_path(path, target, e) < 0)
 		return -1;
-	if (stat(target, &st) == 0) {
+	fd_auto int folder = tool_links_folder(target, &name);
+	if (folder < 0)
+		return fail_on(e, "write", path);
+	if (!*name)
+		return err_set(e, ERR_INVALID, "'%.200s' is not a regular file", path);
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		if (must_be_new)
 			return err_set(e, ERR_CONFLICT, "'%.200s' already exists", path);
+		if (S_ISLNK(st.st_mode) && tool_links_check(path, false, e) < 0)
+			return -1;
 		if (!S_ISREG(st.st_mode))
 			return err_set(e, ERR_INVALID, "'%.200s' is not a regular file", path);
 		mode = st.st_mode & 07777;
@@ -190,22 +207,31 @@ int tool_file_store(const char *path, const void *p, size_t n, unsigned flags, m
 	 */
 	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 		return fail_on(e, "write", path);
-	(void)snprintf(temp, sizeof(temp), "%s.bailiff-%016llx", target, (unsigned long long)bits);
-	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	(void)snprintf(temp, sizeof(temp), "%s.bailiff-%016llx", name, (unsigned long long)bits);
+	fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return fail_on(e, "write", path);
 	int failed = fd_write_all(fd, p, n) < 0 || fsync(fd) < 0 || (mode && fchmod(fd, mode) < 0);
 	int error = errno;
 	close(fd);
 	/* link fails if the target exists: unlike rename it cannot overwrite a file that was created meanwhile. */
-	if (!failed && (must_be_new ? link(temp, target) : rename(temp, target)) < 0) {
+	if (!failed &&
+	    (must_be_new ? linkat(folder, temp, folder, name, 0) : renameat(folder, temp, folder, name)) < 0) {
 		failed = 1;
 		error = errno;
 	}
 	if (failed || must_be_new)
-		unlink(temp);
+		unlinkat(folder, temp, 0);
 	errno = error;
 	return failed ? fail_on(e, "write", path) : 0;
+}
+
+int tool_file_remove(const char *path, struct err *e)
+{
+	const char *name;
+	fd_auto int folder = tool_links_folder(path, &name);
+
+	return folder < 0 || unlinkat(folder, name, 0) < 0 ? fail_on(e, "remove", path) : 0;
 }
 
 int tool_write_file(struct jval args, struct jw *w, struct err *e)
@@ -275,7 +301,7 @@ static char **read_names(int fd, size_t most, bool *ret_more)
 /* Links are listed and not followed, so the recursion ends. Entries that vanish meanwhile are left out. */
 static int list_directory(struct folder_listing *l, const char *path, const char *shown, unsigned depth, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = tool_links_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
 
 	if (fd < 0)
 		return fail_on(e, "list", path);
@@ -323,7 +349,7 @@ int tool_list_directory(struct jval args, struct jw *w, struct err *e)
 
 	if (depth < 1 || depth > DEPTH_MAX)
 		return err_field(e, "depth", "must be 1 to %u", DEPTH_MAX);
-	int fd = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = tool_links_open(AT_FDCWD, where, O_RDONLY | O_DIRECTORY, 0);
 	if (fd < 0)
 		return fail_on(e, "list", where);
 	close(fd);

@@ -11,6 +11,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 
 #include <dirent.h>
@@ -31,7 +32,10 @@ struct fs_call {
 	struct jw *w;
 };
 
-static int fail_on(struct err *e, const char *path) { return err_sys(e, errno, "%.200s", path); }
+static int fail_on(struct err *e, const char *path)
+{
+	return tool_links_explain(e, path) < 0 ? -1 : err_sys(e, errno, "%.200s", path);
+}
 
 static bool has_flag(const struct fs_call *c, char flag) { return strchr(c->flags, flag) != NULL; }
 
@@ -39,7 +43,7 @@ static bool has_flag(const struct fs_call *c, char flag) { return strchr(c->flag
 
 static int open_regular(const char *path, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = tool_links_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
 	struct stat st;
 
 	if (fd < 0)
@@ -143,10 +147,12 @@ static int fs_realpath(struct fs_call *c, struct err *e)
 
 static int fs_list(struct fs_call *c, struct err *e)
 {
-	DIR *dir = opendir(c->path);
+	fd_auto int fd = tool_links_open(AT_FDCWD, c->path, O_RDONLY | O_DIRECTORY, 0);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!dir)
 		return fail_on(e, c->path);
+	(void)fd_take(&fd);
 	jw_karr(c->w, "entries");
 	for (struct dirent *d; (d = readdir(dir));) {
 		struct stat st;
@@ -271,7 +277,7 @@ static bool same_file(int a, int b)
 /* Truncates only after comparing inodes: opening a hard link of the source with O_TRUNC would destroy the content. */
 static int open_copy(int in, const char *to, mode_t mode, struct err *e)
 {
-	int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, mode & 0777);
+	int out = tool_links_open(AT_FDCWD, to, O_WRONLY | O_CREAT, mode & 0777);
 
 	if (out < 0)
 		return fail_on(e, to);
@@ -403,13 +409,34 @@ static int fs_copy(struct fs_call *c, struct err *e)
 
 static const struct {
 	const char *name;
-	bool raw; /* the result is not JSON */
+	bool raw;  /* the result is not JSON */
+	bool link; /* it is about a link that the path names, and does not follow it */
 	int (*run)(struct fs_call *c, struct err *e);
 } operations[] = {
-	{ "read", true, fs_read },    { "stat", false, fs_stat },     { "realpath", false, fs_realpath },
-	{ "list", false, fs_list },   { "walk", false, NULL },        { "write", false, fs_write },
-	{ "mkdir", false, fs_mkdir }, { "remove", false, fs_remove }, { "copy", false, fs_copy },
+	{ "read", true, false, fs_read },
+	{ "stat", false, false, fs_stat },
+	{ "realpath", false, false, fs_realpath },
+	{ "list", false, false, fs_list },
+	{ "walk", false, false, NULL },
+	{ "write", false, false, fs_write },
+	{ "mkdir", false, false, fs_mkdir },
+	{ "remove", false, true, fs_remove },
+	{ "copy", false, true, fs_copy },
 };
+
+/*
+ * While links are refused: for operations that do not open their paths with tool_links_open. A link that appears later
+ * can show names and sizes, or have an entry removed elsewhere, but no content. realpath is exempt: it only says where
+ * links lead, and a client needs that to name the file itself.
+ */
+static int check_links(size_t operation, const struct fs_call *c, struct err *e)
+{
+	const bool own = operations[operation].link;
+
+	if (operations[operation].run == fs_realpath)
+		return 0;
+	return tool_links_check(c->path, own, e) < 0 || (c->other && tool_links_check(c->other, false, e) < 0) ? -1 : 0;
+}
 
 static int print_failure(const struct err *e)
 {
@@ -440,6 +467,8 @@ int tool_fs_main(int argc, char **argv)
 		if (strcmp(operations[i].name, argv[0]) != 0)
 			continue;
 		jw_obj(&w);
+		if (check_links(i, &c, &e) < 0)
+			return print_failure(&e);
 		if ((operations[i].run ? operations[i].run(&c, &e) : tool_fs_walk(c.path, c.flags, &w, &e)) < 0)
 			return print_failure(&e);
 		jw_obj_end(&w);

@@ -58,9 +58,7 @@ static int write_change(const struct patch_file *f, const struct work *w, struct
 	if (f->change != PATCH_DELETE &&
 	    tool_file_store(f->move_to ? f->move_to : f->path, buf_cstr(&w->text), w->text.len, flags, w->mode, e) < 0)
 		return -1;
-	if ((f->change == PATCH_DELETE || f->move_to) && unlink(f->path) < 0)
-		return err_sys(e, errno, "remove '%.200s'", f->path);
-	return 0;
+	return f->change == PATCH_DELETE || f->move_to ? tool_file_remove(f->path, e) : 0;
 }
 
 static void file_json(const struct patch_file *f, const struct work *k, bool dry, struct jw *w)

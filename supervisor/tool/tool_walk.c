@@ -142,7 +142,7 @@ int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *
 	k.max_depth = at_most(depth, 1000);
 	k.max_folders = at_most(folders, DIRECTORIES_MAX);
 	k.max_entries = at_most(entries, ENTRIES_MAX);
-	k.follow = follow;
+	k.follow = follow && !tool_links_refused();
 	if (stat(path, &st) < 0)
 		return err_sys(e, errno, "%.200s", path);
 	k.slots = follow ? mem_zalloc(SLOTS, sizeof *k.slots) : NULL;

@@ -562,6 +562,12 @@ def test_rules_about_files_apply():
         e = c.fails("fs/writeFile", {"path": uri(home.work + "/a.lock"), "dataBase64": "", "sandbox": workspace_write(home.work)}, code=-32600)
         assert "asks an operator" in e.message and not os.path.exists(home.work + "/a.lock"), e
         assert c.fs("writeFile", workspace_write(home.work), path=uri(home.work + "/a.txt"), dataBase64="") == {}
+        os.symlink("key.pem", os.path.join(home.work, "link"))
+        for method, more in (("readFile", {}), ("getMetadata", {}), ("writeFile", {"dataBase64": ""}),
+                             ("copy", {"sourcePath": uri(home.work + "/a.txt"), "destinationPath": uri(home.work + "/link"), "recursive": False})):
+            e = c.fails("fs/" + method, {"path": uri(home.work + "/link"), "sandbox": workspace_write(home.work), **more})
+            assert "is a symbolic link" in e.message, (method, e)
+        assert c.fs("remove", workspace_write(home.work), path=uri(home.work + "/link")) == {} and os.path.exists(home.work + "/key.pem")
 
 
 def test_file_operations_that_need_approval_are_rejected():

@@ -86,6 +86,7 @@ static void hook_variables(const char *workspace, struct buf *out)
 void process_environment_build(struct process *p, const struct start_request *r, struct sandbox_setup *f,
 			       struct process_environment *v)
 {
+	static const char links[] = "BAILIFF_FILE_LINKS=refuse";
 	size_t count = 0, at = 0;
 
 	v->text = f->env;
@@ -99,18 +100,22 @@ void process_environment_build(struct process *p, const struct start_request *r,
 		hook_variables(f->workspace.path[0] ? f->workspace.path : p->cwd, &v->text);
 	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
 		count++;
-	v->vars = mem_zalloc(count + r->nenv_set + 1, sizeof *v->vars);
+	v->vars = mem_zalloc(count + r->nenv_set + 2, sizeof *v->vars);
 	for (const char *s = v->text.data; at < count; s += strlen(s) + 1)
 		v->vars[at++] = s;
 	v->count = count;
 	for (size_t i = 0; i < count; i++)
 		if (same_name(v->vars[i], "HOME", 4) && !has_home(&f->profile, v->vars[i] + 5))
 			v->vars[i] = "HOME=/tmp";
-	/* The request has the last word: it can remove or replace every variable that was set above. */
+	/* The request has the last word about every variable that was set above. */
 	for (size_t i = 0; i < r->nenv_unset; i++)
 		remove_variable(v, r->env_unset[i], strlen(r->env_unset[i]));
 	for (size_t i = 0; i < r->nenv_set; i++) {
 		remove_variable(v, r->env_set[i], (size_t)(strchrnul(r->env_set[i], '=') - r->env_set[i]));
 		v->vars[v->count++] = r->env_set[i];
+	}
+	if (p->refuses_links) {
+		remove_variable(v, links, sizeof links - sizeof "=refuse");
+		v->vars[v->count++] = links;
 	}
 }

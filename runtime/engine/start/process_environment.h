@@ -3,7 +3,7 @@
 
 /*
  * The environment of a command: the base environment of its user, what the sandbox adds (working directory, terminal,
- * proxy, a home that exists), and the request's changes, which have the last word.
+ * proxy, a home that exists), and the request's changes, which have the last word except about BAILIFF_FILE_LINKS.
  */
 
 #include "runtime/base/buf.h"
