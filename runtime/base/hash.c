@@ -1,11 +1,11 @@
 /*
  * hash64 is not keyed and detects damage only: a peer that can write the store can also write its checksums. SHA-256
- * is libmd's, or the processor's where that is faster (sha256_arm.h).
+ * is libmd's, or the processor's where that is faster (sha256_cpu.h).
  */
 
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/sha256_arm.h"
+#include "runtime/base/sha256_cpu.h"
 
 #include <assert.h>
 #include <sha256.h>
@@ -18,7 +18,7 @@ void hash_sha256(const void *p, size_t n, uint8_t out[32])
 {
 	SHA2_CTX ctx;
 
-	if (sha256_arm(p, n, out))
+	if (sha256_cpu(p, n, out))
 		return;
 	SHA256Init(&ctx);
 	if (n)

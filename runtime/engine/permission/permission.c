@@ -110,13 +110,16 @@ bool permission_is_granted(struct engine *engine, const char *session_id, const 
 }
 
 /*
- * Computes the hash that an approval is bound to. It includes stdin_text because a tool reads its request from stdin;
- * the plan does not contain it. Nobody approves bailiff's own programs, whose input can be a whole conversation.
+ * The hash that an approval is bound to, computed only once a person has to be asked: most commands are allowed by
+ * rules. It includes stdin_text because a tool reads its request from stdin; the plan does not contain it. Nobody
+ * approves bailiff's own programs, whose input can be a whole conversation.
  */
-static void set_binding(struct process *p, const struct start_request *r)
+static const char *binding_of(struct process *p, const struct start_request *r)
 {
 	buf_auto struct buf all = BUF_INIT;
 
+	if (p->binding[0])
+		return p->binding;
 	buf_str(&all, p->plan_hash);
 	buf_byte(&all, '\n');
 	buf_str(&all, p->sandbox_json);
@@ -124,6 +127,7 @@ static void set_binding(struct process *p, const struct start_request *r)
 	if (r->stdin_text && !owner_is_internal(p->owner))
 		buf_str(&all, r->stdin_text);
 	hash_sha256_text(all.data, all.len, p->binding);
+	return p->binding;
 }
 
 __attribute__((format(printf, 4, 5))) static void overrule_decision(struct policy_decision *d, enum policy_answer a,
@@ -146,9 +150,10 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 			 struct policy_decision *d)
 {
 	struct engine *engine = p->engine;
+	const char *binding = binding_of(p, r);
 
 	/* Checked before everything else: an approval never applies to anything but what was shown. */
-	if (r->approval && strcmp(r->approval->binding, p->binding) != 0) {
+	if (r->approval && strcmp(r->approval->binding, binding) != 0) {
 		overrule_decision(
 			d, POLICY_DENY, POLICY_BY_PERSON,
 			"what would run now is not what was allowed: its place, its sandbox or its environment has "
@@ -160,7 +165,7 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 		d->scope = strcmp(r->approval->scope, "session") == 0  ? POLICY_SESSION
 			   : strcmp(r->approval->scope, "always") == 0 ? POLICY_ALWAYS
 								       : POLICY_ONCE;
-	} else if (permission_is_granted(engine, p->session_id, p->binding)) {
+	} else if (permission_is_granted(engine, p->session_id, binding)) {
 		overrule_decision(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
 		d->scope = POLICY_SESSION;
 	} else if (c->no_person && !engine->o.ask_alone_ms) {
@@ -314,7 +319,8 @@ static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d
 	if (hooked && hooked->before)
 		policy_decision_hooks(d, p->mode, hooked->before);
 	d->updated_ref = hooked ? hooked->updated_ref : NULL;
-	if (d->answer != POLICY_ASK || d->deferred || permission_is_granted(p->engine, p->session_id, p->binding))
+	if (d->answer != POLICY_ASK || d->deferred ||
+	    permission_is_granted(p->engine, p->session_id, binding_of(p, j->request)))
 		return false;
 	/* Second stage: a person would have to be asked, and hooks may answer instead. */
 	if (!hooked || !hooked->instead)
@@ -331,6 +337,23 @@ static bool is_new_session(const struct process *p, const struct start_request *
 }
 
 /*
+ * Whether rules about files decide about a tool: it must then open the very paths that they were matched against,
+ * without following links (supervisor/tool/tool_links.c). Rules of the session that cannot be read may be such rules.
+ */
+static bool judges_files(const struct process *p, const struct start_request *r, const struct policy_rules *rules)
+{
+	const enum rule_kind kind = r->tool ? rule_kind_of_tool(r->tool) : RULE_TOOL;
+	const struct policy_rules *session = NULL;
+	struct err e = ERR_INIT;
+
+	if (!r->ntool_paths || (kind != RULE_READ && kind != RULE_EDIT))
+		return false;
+	return policy_rules_name_files(rules) ||
+	       (!is_new_session(p, r) &&
+		(session_rules_of(p->engine, p->session_id, &session, &e) < 0 || policy_rules_name_files(session)));
+}
+
+/*
  * Mode plan changes nothing. Whether a command only reads is derived from its words, but programs have more options
  * than any table can list. Therefore the sandbox denies all writes, whatever the request asks for. A copy-on-write
  * run needs no change: its writes do not reach the host.
@@ -340,6 +363,7 @@ int permission_confine(struct process *p, const struct start_request *r, const s
 {
 	struct sandbox_request tame = r->sandbox;
 
+	p->refuses_links = judges_files(p, r, rules);
 	p->mode = policy_lookup_mode(rules, permission_mode_of(p->engine, is_new_session(p, r) ? NULL : p->session_id));
 	if (owner_is_internal((enum owner_kind)r->owner) || f->profile.cow || !f->profile.confined ||
 	    p->mode != MODE_PLAN)
@@ -408,7 +432,6 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	struct policy_decision decision;
 	struct err unread = ERR_INIT;
 
-	set_binding(p, r);
 	struct command_facts facts = analyse_start(p, argv, argc, &how, &own);
 	facts.env = env.shown;
 	facts.nenv = env.nshown;

@@ -24,7 +24,8 @@ struct transaction;
 
 /* The home directory inside the sandbox, or NULL. */
 const char *permission_home(const struct sandbox_setup *f, const struct start_request *r);
-/* Determines the mode for the decision. 1: the mode requires a narrower sandbox, and `f` has been replaced by it. */
+/* Determines the mode for the decision, and refuses_links. 1: the mode requires a narrower sandbox, and `f` has been
+ * replaced by it. */
 int permission_confine(struct process *p, const struct start_request *r, const struct caller *c,
 		       const struct policy_rules *rules, struct sandbox_setup *f, struct err *e);
 /*
