@@ -25,6 +25,7 @@
 #include "sandbox/steps.h"
 #include "sandbox/tree_files.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,6 +50,12 @@ enum status_cause {
 	STATUS_CAUSE_NONE = 0,   /* the command ended by itself or by a signal */
 	STATUS_CAUSE_CPU = 1,    /* the tree's cpu limit */
 	STATUS_CAUSE_KILLED = 2, /* KILL_TREE was received */
+	/* The holder of a session sandbox reports these: the first two of a member, the others also of itself. */
+	STATUS_CAUSE_LEADER = 3,  /* the member's leader was killed or stopped */
+	STATUS_CAUSE_CLOSED = 4,  /* the sandbox was closed */
+	STATUS_CAUSE_MOUNTS = 5,  /* the sandbox lost the mount at `path` */
+	STATUS_CAUSE_LINK = 6,    /* starts of members can no longer be received */
+	STATUS_CAUSE_ORPHANS = 7, /* what a dead leader had left could not be killed */
 };
 
 #define STATUS_LEFT_MAX 6u
@@ -94,7 +101,7 @@ struct status_msg {
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
 	uint64_t oom_kills, pids_refused; /* EXITED: denied by the tree's limits */
 	union {
-		char path[128];            /* FAILED: the path or object concerned, or ""; LOOKUP: the name */
+		char path[128];            /* FAILED, EXITED: the path or object concerned, or ""; LOOKUP: the name */
 		struct status_ports ports; /* PORTS */
 		struct status_left left[STATUS_LEFT_MAX]; /* COMMAND_EXITED: the first of left_behind */
 	};
@@ -102,5 +109,9 @@ struct status_msg {
 };
 /* An init that is older than its runtime sends a shorter message. */
 #define STATUS_MSG_LEAST offsetof(struct status_msg, count)
+
+#define STATUS_CAUSE_TEXT 128
+/* Why a holder ended this member or its sandbox. False: it did not. */
+bool status_cause_text(const struct status_msg *m, char ret[STATUS_CAUSE_TEXT]);
 
 #endif

@@ -77,18 +77,31 @@ struct watch {
 	struct resolver_names names;
 };
 
+/*
+ * Members can lower their leader's limit on descriptors in flight (RLIMIT_NOFILE) for good, so after some time a leader
+ * leaves the end to its holder. The limits of pid 1 cannot be changed.
+ */
+static bool may_wait_to_send(uint64_t *until_ms)
+{
+	uint64_t now = clock_boot_ms();
+	if (!*until_ms)
+		*until_ms = now + KILL_MS;
+	return getpid() == 1 || now < *until_ms;
+}
+
 void init_send_status(int fd, const struct status_msg *m, int first, int second)
 {
 	const int both[] = { first >= 0 ? first : second, second };
 	size_t n = (first >= 0) + (second >= 0);
+	uint64_t until_ms = 0;
 	while (fd_send(fd, m, sizeof *m, both, n, MSG_NOSIGNAL) < 0) {
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
 		if (errno == EAGAIN)
 			poll(&p, 1, -1);
-		else if (errno == ETOOMANYREFS) /* this user has too many descriptors in flight */
+		else if (errno == ETOOMANYREFS && may_wait_to_send(&until_ms))
 			poll(NULL, 0, 1);
 		else if (errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
-			_exit(1); /* both the runtime and the guard are gone */
+			_exit(1); /* both the runtime and the guard are gone, or the holder has to report the end */
 	}
 }
 
@@ -121,6 +134,8 @@ static pid_t start_command(struct init *in)
 		exec_command(in);
 		_exit(127);
 	}
+	if (in->starting)
+		*in->starting = 0;
 	init_set_oom_score(in, "0");
 	return pid;
 }
@@ -565,8 +580,12 @@ void command_run(struct init *in, const struct command_run *run)
 		init_fail(in, STEP_EXEC, errno);
 	fd_close(&in->steps.stdin_fd);
 	fd_close(&in->steps.gate_fd);
-	if (in->error || in->reached != STEP_EXEC)
-		init_fail(in, in->reached, in->error ? in->error : EINTR);
+	if (in->error)
+		init_fail(in, in->reached, in->error);
+	if (in->reached != STEP_EXEC) {
+		step_path(&in->steps, "its process was stopped or killed before it could execute the command");
+		init_fail(in, STEP_EXEC, EINTR);
+	}
 	watch_tree(&w);
 	examine_after(&w);
 	placeholder_helper_finish(in->steps.placeholder_fd);

@@ -28,6 +28,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -44,6 +45,9 @@
 #define IDLE_MS 4000u
 #define IDLE_SHARE 1024u /* of a limit on processes */
 #define BUSY_MS 20       /* after the last start */
+#define LEADERS_MAX (MEMBERS_MAX + IDLE_MAX)
+#define START_CHECK_MS 250 /* between two checks of starts that take long */
+#define STOPS_MAX 8u       /* checks in a row that find the process of a start stopped */
 
 struct member {
 	struct plan_key key;
@@ -51,11 +55,16 @@ struct member {
 	int leader_fd; /* to its leader, if that can lead another member afterwards; −1 = it exits */
 	int status_fd; /* a copy: the leader may die without a report */
 	bool lost;     /* its leader is dead and has not reported the end */
+	uint16_t flag; /* of its leader, in holder.starting */
+	bool late;     /* an earlier check has found that it was not executed yet */
+	bool stopped;  /* so did the last one, and its process was stopped */
+	uint8_t stops; /* how many checks in a row */
 };
 
 struct idle_leader {
 	pid_t pid;
 	int fd;
+	uint16_t flag;
 	uint64_t until_ms; /* when it is told to exit */
 };
 
@@ -66,6 +75,10 @@ struct holder {
 	size_t count;
 	struct idle_leader idle[IDLE_MAX]; /* without children; the last one is used first */
 	size_t idle_count;
+	/* Shared with the leaders, one for each: 1 from the start of a member until its command is executed. */
+	volatile uint8_t *starting;
+	bool flag_used[LEADERS_MAX];
+	uint64_t check_ms;         /* the next check of starts; 0 = none is due */
 	bool busy;                 /* starts follow each other: done leaders are looked for when one is needed */
 	struct inherited own;      /* what new leaders have; commands cannot change the holder's */
 	bool orphans;              /* children that are not leaders may exist */
@@ -74,9 +87,10 @@ struct holder {
 	struct port_watch ports;
 	struct member_msg_buffer *buffer;
 	struct mount_watch mounts;
+	struct status_msg end; /* the cause of the sandbox's end, with its path */
 };
 
-static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX + IDLE_MAX])
+static size_t leaders_of(const struct holder *h, pid_t ret[LEADERS_MAX])
 {
 	size_t n = 0;
 	for (size_t i = 0; i < h->count; i++) {
@@ -102,12 +116,14 @@ static void remove_member(struct holder *h, size_t i)
 		errno = 0;
 	while (recv(*status_fd, &byte, 1, MSG_DONTWAIT) > 0 || errno == EINTR);
 	fd_close(status_fd);
+	h->flag_used[h->member[i].flag] = false;
 	h->member[i] = h->member[--h->count];
 }
 
 static void remove_idle(struct holder *h, size_t i)
 {
 	fd_close(&h->idle[i].fd); /* a leader that is alive exits */
+	h->flag_used[h->idle[i].flag] = false;
 	h->idle_count--;
 	memmove(&h->idle[i], &h->idle[i + 1], (h->idle_count - i) * sizeof h->idle[0]);
 }
@@ -144,12 +160,15 @@ static void keep_leader(struct holder *h, size_t i)
 {
 	struct idle_leader idle = { .pid = h->member[i].leader,
 				    .fd = fd_take(&h->member[i].leader_fd),
+				    .flag = h->member[i].flag,
 				    .until_ms = clock_boot_ms() + IDLE_MS };
 	remove_member(h, i);
-	if (h->idle_count >= idle_max(h))
+	if (h->idle_count >= idle_max(h)) {
 		fd_close(&idle.fd);
-	else
-		h->idle[h->idle_count++] = idle;
+		return;
+	}
+	h->flag_used[idle.flag] = true;
+	h->idle[h->idle_count++] = idle;
 }
 
 /* Before a start. A member that ended soon is one of the newest. */
@@ -161,16 +180,17 @@ static void find_done_leader(struct holder *h)
 	}
 }
 
-/* For a member whose leader was killed: reports it as killed, once nothing of its tree is left. */
+/*
+ * For a member whose leader was killed, alone or with the sandbox: reports it as killed, once nothing of its tree is
+ * left.
+ */
 static void report_lost(struct holder *h)
 {
+	struct status_msg m = h->end;
+	m.wait_status = SIGKILL;
+	/* Only its leader could have compared them. */
+	m.autorun = autorun_applies(h->in->steps.plan) ? AUTORUN_FAILED : AUTORUN_NONE;
 	for (size_t i = 0; i < h->count;) {
-		const struct status_msg m = {
-			.kind = STATUS_EXITED,
-			.wait_status = SIGKILL,
-			/* Only its leader could have compared them. */
-			.autorun = autorun_applies(h->in->steps.plan) ? AUTORUN_FAILED : AUTORUN_NONE,
-		};
 		if (!h->member[i].lost) {
 			i++;
 			continue;
@@ -236,7 +256,7 @@ static bool reap_children(struct holder *h)
  */
 static bool kill_orphans(struct holder *h)
 {
-	pid_t leaders[MEMBERS_MAX + IDLE_MAX];
+	pid_t leaders[LEADERS_MAX];
 	size_t n = leaders_of(h, leaders);
 	if (descendants_kill(getpid(), leaders, n)) {
 		if (!h->orphans_until_ms)
@@ -247,6 +267,73 @@ static bool kill_orphans(struct holder *h)
 	h->orphans = false;
 	report_lost(h);
 	return true;
+}
+
+static void continue_stopped(void *ctx, int process_fd, const char *stat)
+{
+	struct holder *h = ctx;
+	const char *p = strrchr(stat, ')'); /* then " T PARENT" */
+	if (!p || strlen(p) < 4 || p[2] != 'T')
+		return;
+	pid_t parent = (pid_t)strtol(p + 4, NULL, 10);
+	for (size_t i = 0; i < h->count; i++) {
+		struct member *m = &h->member[i];
+		if (m->leader != parent || m->lost || !h->starting[m->flag])
+			continue;
+		m->stopped = true;
+		fd_pidfd_signal(process_fd, ++m->stops < STOPS_MAX ? SIGCONT : SIGKILL);
+		return;
+	}
+}
+
+static bool is_starting(const struct holder *h)
+{
+	for (size_t i = 0; i < h->count; i++) {
+		if (!h->member[i].lost && h->starting[h->member[i].flag])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Until exec the command's process shares the memory of its leader, which sleeps meanwhile (vfork). A member can stop
+ * that process, and then neither of the two reacts to anything. So it is continued, and killed if that does not help:
+ * its leader wakes up then and reports a failed step. A leader that waits for the exec has no other child.
+ */
+static void check_starts(struct holder *h)
+{
+	bool late = false;
+	for (size_t i = 0; i < h->count; i++) {
+		struct member *m = &h->member[i];
+		late |= m->late;
+		m->late = !m->lost && h->starting[m->flag];
+		m->stops = m->stopped ? m->stops : 0;
+		m->stopped = false;
+	}
+	if (late)
+		(void)descendants_each(getpid(), NULL, 0, continue_stopped, h);
+	h->check_ms = is_starting(h) ? clock_boot_ms() + START_CHECK_MS : 0;
+}
+
+/* Returns the timeout, shortened to the moment of the next check. */
+static int check_late_starts(struct holder *h, int timeout)
+{
+	uint64_t now = h->check_ms ? clock_boot_ms() : 0;
+	if (h->check_ms && now >= h->check_ms)
+		check_starts(h);
+	if (!h->check_ms)
+		return timeout;
+	int left = h->check_ms > now ? (int)(h->check_ms - now) : 0;
+	return timeout < 0 || left < timeout ? left : timeout;
+}
+
+/* A member of the leader with this flag begins. */
+static void begin_start(struct holder *h, uint16_t flag)
+{
+	h->starting[flag] = 1;
+	h->flag_used[flag] = true;
+	if (!h->check_ms)
+		h->check_ms = clock_boot_ms() + START_CHECK_MS;
 }
 
 static void fail_member(int status_fd, enum sandbox_step step, int error, const char *what)
@@ -339,6 +426,7 @@ static bool start_with_idle(struct holder *h, const struct plan_head *plan, int 
 	const struct member_msg *m = &h->buffer->msg;
 	while (h->idle_count) {
 		struct idle_leader *idle = &h->idle[h->idle_count - 1];
+		begin_start(h, idle->flag);
 		if (!is_like_new(h, idle->pid) ||
 		    member_msg_send_start(idle->fd, &m->key, plan, m->plan_len, fds) < 0) {
 			remove_idle(h, h->idle_count - 1);
@@ -347,6 +435,7 @@ static bool start_with_idle(struct holder *h, const struct plan_head *plan, int 
 		h->member[h->count++] = (struct member){ .key = m->key,
 							 .leader = idle->pid,
 							 .leader_fd = fd_take(&idle->fd),
+							 .flag = idle->flag,
 							 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
 		h->idle_count--;
 		return true;
@@ -401,6 +490,10 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 		holder_fd = pair[0];
 		leader_fd = pair[1];
 	}
+	/* There are as many flags as leaders can be. */
+	const uint16_t flag = (uint16_t)((bool *)memchr(h->flag_used, false, sizeof h->flag_used) - h->flag_used);
+	begin_start(h, flag);
+	in->starting = h->starting + flag;
 	init_set_oom_score(in, "200");
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -409,12 +502,14 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 	}
 	init_set_oom_score(in, "0");
 	if (pid < 0) {
+		h->flag_used[flag] = false;
 		fail_member(status, STEP_CLONE, errno, "");
 		return;
 	}
 	h->member[h->count++] = (struct member){ .key = m->key,
 						 .leader = pid,
 						 .leader_fd = fd_take(&leader_fd),
+						 .flag = flag,
 						 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
 	while (h->idle_count > idle_max(h))
 		remove_idle(h, 0);
@@ -496,7 +591,8 @@ static int expire_idle(struct holder *h, int timeout)
 	return timeout < 0 || left < timeout ? left : timeout;
 }
 
-static void serve(struct holder *h)
+/* Returns why the sandbox ends. */
+static enum status_cause serve(struct holder *h)
 {
 	const struct step_context *c = &h->in->steps;
 	for (bool more = false;;) {
@@ -514,14 +610,17 @@ static void serve(struct holder *h)
 		for (size_t i = 0; i < leaders; i++)
 			p[7 + i] = (struct pollfd){ .fd = h->member[i].leader_fd, .events = POLLIN };
 		int timeout = expire_idle(h, more ? 0 : h->orphans ? ORPHANS_MS : h->busy ? BUSY_MS : -1);
+		timeout = check_late_starts(h, timeout);
 		int n = poll(p, 7 + leaders, watches ? port_watch_timeout(&h->ports, timeout) : timeout);
 		if (n < 0)
 			continue;
 		h->busy &= n > 0;
+		if (!h->busy && h->check_ms && !is_starting(h))
+			h->check_ms = 0;
 		if (p[2].revents)
 			_exit(1);
-		if (p[6].revents && !mount_watch_is_intact(&h->mounts))
-			return;
+		if (p[6].revents && !mount_watch_is_intact(&h->mounts, h->end.path, sizeof h->end.path))
+			return STATUS_CAUSE_MOUNTS;
 		for (size_t i = leaders; i-- > 0;) { /* a removed one is replaced by one that was checked */
 			if (p[7 + i].revents && leader_is_done(h, i))
 				keep_leader(h, i);
@@ -532,13 +631,13 @@ static void serve(struct holder *h)
 			more = reap_children(h);
 		}
 		if (h->orphans && !kill_orphans(h))
-			return;
+			return STATUS_CAUSE_ORPHANS;
 		if (p[1].revents && ends_sandbox(h))
-			return;
+			return STATUS_CAUSE_CLOSED;
 		if (p[3].revents)
 			resolver_answer(c, &h->names);
 		if (p[4].revents && !receive_member(h))
-			return;
+			return STATUS_CAUSE_LINK;
 		port_watch_run(&h->ports, p[5].revents, c->status_fd);
 	}
 }
@@ -550,8 +649,12 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	const struct status_msg execed = { .kind = STATUS_EXECED };
 	struct holder *h = mem_zalloc(1, sizeof *h);
 	h->in = in;
+	h->end = (struct status_msg){ .kind = STATUS_EXITED, .cause = STATUS_CAUSE_LEADER };
 	port_watch_init(&h->ports, in->steps.plan->network != PLAN_NET_HOST);
 	h->buffer = mem_zalloc(1, sizeof *h->buffer);
+	h->starting = mmap(NULL, LEADERS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (h->starting == MAP_FAILED)
+		init_fail(in, STEP_CLONE, errno);
 	h->signal_fd = command_run_signal_fd(); /* a leader uses it for its own children */
 	c->core_fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC); /* read again for each member */
 	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */
@@ -569,8 +672,11 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 		init_fail(in, STEP_GATE, errno);
 	fd_close(&c->gate_fd);
 	init_send_status(c->status_fd, &execed, -1, -1);
-	serve(h);
-	struct status_msg m = { .kind = STATUS_EXITED, .left_behind = kill_all(h) };
+	h->end.cause = serve(h);
+	struct status_msg m = h->end;
+	m.left_behind = kill_all(h);
+	if (m.cause == STATUS_CAUSE_CLOSED)
+		m.cause = STATUS_CAUSE_NONE; /* its end was requested */
 	placeholder_helper_finish(c->placeholder_fd);
 	tree_files_read(&c->tree, &m.count);
 	m.oom_kills = m.count.oom_kills;

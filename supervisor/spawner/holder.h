@@ -17,6 +17,10 @@
  * nothing else above them is a subreaper. The init then kills every child of its own that is not a leader, and reports
  * the member as killed: it has a copy of each member's status socket. So while the init lives, a closed status socket
  * proves that the member's tree is gone. If the init dies, the kernel kills the whole pid namespace.
+ *
+ * Before its exec a command's process can be stopped by another member, too. Its leader sleeps in vfork until then and
+ * receives no request. So the leader clears a shared flag after the exec, and the init looks for a stopped process only
+ * while the flag of a start stays set: it continues the process, and kills it after a number of attempts.
  */
 
 #include <stdint.h>

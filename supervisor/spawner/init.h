@@ -24,6 +24,7 @@ struct init {
 	int leaf_fd;      /* the cgroup into which it is cloned; −1 = none */
 	int mounts_fd;    /* dedicated prebuilt sandbox: polls as POLLPRI when its mounts have changed; else −1 */
 	bool leader;      /* not pid 1: runs a member of a holder (holder.c) */
+	volatile uint8_t *starting; /* of a leader: set to 0 when its command was executed; shared with the holder */
 	/* Of a leader whose member has limits of its own (member_limits.h); steps.tree is the whole sandbox's. */
 	bool has_own, own_memory;
 	struct tree_files own;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -86,7 +87,16 @@ static bool is_resolver(struct part line, struct part device)
 	return word_is(line, WORD_DEVICE, device) && word_is(line, WORD_ROOT, (struct part){ root, sizeof root - 1 });
 }
 
-bool mount_watch_is_intact(struct mount_watch *w)
+static void copy_place(struct part line, char *ret, size_t size)
+{
+	struct part place = { "", 0 };
+
+	for (int i = 0; i <= WORD_PLACE; i++)
+		place = take_part(&line, ' ');
+	snprintf(ret, size, "%.*s", place.len ? (int)place.len - 1 : 0, place.at);
+}
+
+bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size)
 {
 	struct buf now = BUF_INIT;
 	bool intact = read_mounts(w->fd, &now) == 0 && now.len > 0;
@@ -96,12 +106,17 @@ bool mount_watch_is_intact(struct mount_watch *w)
 	while (intact && was.len) {
 		struct part line = take_part(&was, '\n'), rest = is;
 
-		if (is.len && part_is(take_part(&rest, '\n'), line))
+		if (is.len && part_is(take_part(&rest, '\n'), line)) {
 			is = rest;
-		else
-			intact = is_resolver(line, device);
+		} else if (!is_resolver(line, device)) {
+			copy_place(line, ret_lost, size);
+			intact = false;
+		}
 	}
-	intact = intact && !is.len;
+	if (intact && is.len) {
+		copy_place(is, ret_lost, size);
+		intact = false;
+	}
 	buf_done(&w->known);
 	w->known = now;
 	return intact;

@@ -14,6 +14,7 @@
 #include "runtime/base/buf.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct mount_watch {
 	int fd;           /* polls as POLLPRI when mounts have changed */
@@ -22,7 +23,7 @@ struct mount_watch {
 
 /* −1 with errno. The calling process must be in the sandbox. */
 int mount_watch_init(struct mount_watch *w);
-/* After POLLPRI: whether all mounts are still there that must be. */
-bool mount_watch_is_intact(struct mount_watch *w);
+/* After POLLPRI: whether all mounts are still there that must be. If not, ret_lost is the place of one that differs. */
+bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size);
 
 #endif

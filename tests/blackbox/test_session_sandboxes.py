@@ -1,5 +1,6 @@
 """The sandboxes that commands of a session share: which starts share one, and what a command leaves running in it."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import subprocess
 import harness
 from filesystems import replaced_resolver
 from harness import Home, until
-from test_sandboxes import INVALID, closed_event, create, listed
+from test_sandboxes import INVALID, closed_event, create, listed, said
 
 
 def test_commands_of_a_session_share_a_sandbox_with_the_same_access():
@@ -142,10 +143,17 @@ def test_sandbox_ends_when_a_protected_path_is_removed_on_the_host(home):
         assert status != 0
         with open(os.path.join(home.work, ".git", "config")) as f:
             text = f.read()
+        server = rpc.start("sleep 1000", sandboxId="session", sessionId=session, cwd=home.work)
+        assert server["sandboxId"] == first, server
         os.unlink(os.path.join(home.work, ".git", "config"))
         with open(os.path.join(home.work, ".git", "config"), "w") as f:
             f.write(text)
         until("the sandbox ends", lambda: first not in listed(rpc))
+        why = f"its session sandbox ended: {home.work}/.git/config was replaced on the host; use a new one"
+        end = rpc.wait(server["processId"])
+        assert (end["status"], end["signal"], end["message"]) == ("failed", "KILL", why), end
+        closed = [e["payload"] for e in rpc.events(sessionId=session) if e["type"] == "sandbox.closed"]
+        assert [(c["reason"], c["message"]) for c in closed] == [("failed", why)], closed
         second, status = start(attack)
         assert second != first and status != 0
         with open(os.path.join(home.work, ".git", "config")) as f:
@@ -181,6 +189,46 @@ def test_approved_start_in_an_ended_sandbox_fails_with_advice(home):
         assert end["status"] == "failed" and sandbox in end["message"], end
         assert end["message"].startswith("it did not run, although it was approved") and "start it again" in end["message"], end
         assert not os.path.exists(os.path.join(home.work, "made"))
+
+
+STOPS_THE_NEXT_PROCESS = """
+import os, signal
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+os.waitpid(pid, 0)
+print("ready", flush=True)
+while True:
+    try:
+        os.kill(pid + 1, signal.SIGSTOP)
+        break
+    except ProcessLookupError:
+        pass
+try:
+    with open(f"/proc/{pid + 1}/stat") as f:
+        print("leader" if f.read().rsplit(")", 1)[1].split()[1] == "1" else "command", flush=True)
+except OSError:
+    print("gone", flush=True)
+"""
+
+
+def test_a_start_that_another_command_stops_is_answered(home):
+    """Commands of a sandbox can signal each other, also before the exec of one of them. A stopped leader is killed, and the start fails."""
+    with home.rpc() as rpc:
+        sandbox, hit = create(rpc, home), ""
+        for _ in range(20):
+            before = rpc.start(["sleep", "1000"], sandboxId=sandbox)["processId"]
+            stopper = rpc.start(["python3", "-c", STOPS_THE_NEXT_PROCESS], sandboxId=sandbox)["processId"]
+            until("it waits", lambda: rpc.outputs(stopper)["stdout"])
+            rpc.end(before)     # its leader waits for the next command
+            with contextlib.suppress(harness.RpcError):
+                rpc.wait(rpc.start(["true"], sandboxId=sandbox)["processId"])
+            rpc.wait(stopper)
+            hit = rpc.outputs(stopper)["stdout"].decode().split()[-1]
+            if hit == "command":
+                break
+        assert hit == "command", hit
+        assert said(rpc, sandbox, ["echo", "still"]) == "still\n"
 
 
 if __name__ == "__main__":

@@ -251,7 +251,7 @@ def test_every_part_runs_once_whenever_the_runtime_dies(home):
         until("the runtime is back", home.answers)
         with home.rpc() as rpc:
             done = ended(rpc, turn)
-            assert done["status"] == "completed", done
+            assert done["status"] == "completed", (done["statusReason"], rpc.events(sessionId=turn["sessionId"]))
     lines = open(log).read().split()
     assert lines == [f"{n}.{k}" for n in range(turns) for k in range(parts)], lines
     with home.rpc() as rpc:

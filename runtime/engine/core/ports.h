@@ -219,6 +219,7 @@ struct port_started {
 	uint32_t attempt;
 };
 void engine_on_started(struct engine *engine, const char *id, const struct port_started *s);
+/* `path`: what the error concerns, or "". Without an error it says itself why the process did not start. */
 void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t step, int error, const char *path);
 void engine_on_ready(struct engine *engine, const char *id, uint32_t layers);
 void engine_on_execed(struct engine *engine, const char *id);

@@ -207,6 +207,8 @@ static void ending_failed_step(const struct process *p, struct ending *r)
 			 "%s: sandbox.%s: '%s' does not exist: create it before the process starts, or leave it out "
 			 "(--%s)",
 			 r->stage, missing, p->last.path, strcmp(missing, "writeRoots") == 0 ? "rw" : "ro");
+	} else if (p->last.path[0] && !p->last.error) {
+		snprintf(r->message, sizeof r->message, "%s: %s", r->stage, p->last.path);
 	} else if (p->last.path[0]) {
 		snprintf(r->message, sizeof r->message, "%s: %s: %s", r->stage, p->last.path, strerror(p->last.error));
 	} else {
@@ -290,6 +292,13 @@ static void ending_completed(int wait_status, struct ending *r)
 		snprintf(r->message, sizeof r->message, "exit code %d", WEXITSTATUS(wait_status));
 }
 
+static void ending_by_sandbox(struct ending *r)
+{
+	r->type = EVENT_PROCESS_FAILED;
+	r->status = r->turn_status = "failed";
+	r->category = r->turn_category = "sandbox";
+}
+
 /*
  * Derives the outcome from what is known about the end. The order of the checks is their precedence. A failed step and
  * a missing layer come first: the command never ran. A limit comes before a request, and both before the wait status,
@@ -302,14 +311,13 @@ static void ending_of(const struct process *p, struct ending *r)
 {
 	bool exited = p->has_last && p->last.kind == STATUS_EXITED;
 	int sig = exited && WIFSIGNALED(p->last.wait_status) ? WTERMSIG(p->last.wait_status) : 0;
+	char why[STATUS_CAUSE_TEXT];
 
 	*r = (struct ending){ 0 };
 	if (p->has_last && p->last.kind == STATUS_FAILED) {
 		ending_failed_step(p, r);
 	} else if (p->layer_mismatch) {
-		r->type = EVENT_PROCESS_FAILED;
-		r->status = r->turn_status = "failed";
-		r->category = r->turn_category = "sandbox";
+		ending_by_sandbox(r);
 		snprintf(r->message, sizeof r->message, "the sandbox lacks a layer that had been recorded: %s",
 			 profile_layer_name((unsigned)__builtin_ctz(p->layer_mismatch)));
 	} else if (exited && p->last.cause == STATUS_CAUSE_CPU) {
@@ -320,10 +328,11 @@ static void ending_of(const struct process *p, struct ending *r)
 		ending_limit(r, "idle", p->limits.idle_ms);
 	} else if (p->end != PROCESS_END_NONE || was_sent(p, sig)) {
 		ending_terminated(p, r);
+	} else if (exited && status_cause_text(&p->last, why)) {
+		ending_by_sandbox(r);
+		snprintf(r->message, sizeof r->message, "%s", why);
 	} else if (!exited) {
-		r->type = EVENT_PROCESS_FAILED;
-		r->status = r->turn_status = "failed";
-		r->category = r->turn_category = "sandbox";
+		ending_by_sandbox(r);
 		/* A command can lower its own oom_score_adj, so that the OOM killer picks the init. Only the init could
 		 * have reported that. */
 		snprintf(r->message, sizeof r->message,

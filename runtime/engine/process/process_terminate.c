@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define KILL_PATIENCE_MS 2000u /* timeout for KILL_TREE; then the guard kills the init */
+#define EXEC_PATIENCE_MS 250u  /* how long a kill waits for the exec */
 
 struct terminate_intent {
 	struct engine *engine;
@@ -75,11 +76,16 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 		engine_wake(p->engine, p->kill_at_ns);
 		return;
 	}
-	/* Before RUNNING there is no command to kill; execing_execed does it then. */
+	/*
+	 * Before RUNNING there is no command to kill; execing_execed does it then. If the command's process hangs
+	 * before its exec, the tick does.
+	 */
 	p->kill_at_ns = now;
 	p->end_signal = SIGKILL;
 	if (p->state == PROCESS_RUNNING)
 		process_escalate(p, now);
+	else if (p->state == PROCESS_EXECING)
+		engine_wake(p->engine, now + EXEC_PATIENCE_MS * 1000000ull);
 }
 
 /* After the signal and the grace period: the init kills its tree; if that takes too long, the guard kills the init. */

@@ -157,6 +157,31 @@ START_TEST(a_request_repeated_after_a_crash_ends_a_process_that_still_runs)
 }
 END_TEST
 
+/* Its process can be stopped, or wait for a disk. No other deadline makes the engine act then. */
+START_TEST(a_start_that_hangs_before_exec_is_killed)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct caller plain = fake_caller;
+
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	struct fake_process *p = fake_last(&w);
+	engine_on_started(w.engine, p->id, &(struct port_started){ .pid = 4242, .start_time = 99, .attempt = 1 });
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
+	fake_settle(&w);
+	ck_assert(p->gate_open);
+	fake_advance(&w, 1000);
+	engine_terminate_process(w.engine, p->id, "enough", SIGKILL, 0, &plain, fake_reply_fn, &first);
+	fake_advance(&w, 500);
+	ck_assert(p->kill_tree);
+	fake_advance(&w, 2500);
+	ck_assert(p->killed);
+	engine_on_gone(w.engine, p->id, NULL);
+	fake_advance(&w, 10000);
+	ck_assert_uint_eq(first.count, 1);
+	ck_assert_int_eq(first.code, 0);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case cases[] = {
@@ -164,7 +189,8 @@ int main(void)
 		  SUITE_TESTS(the_intent_is_durable_before_the_signal, a_slow_disk_does_not_delay_the_signal,
 			      the_reason_of_the_first_request_is_recorded,
 			      a_request_repeated_after_a_crash_returns_the_end,
-			      a_request_repeated_after_a_crash_ends_a_process_that_still_runs) }
+			      a_request_repeated_after_a_crash_ends_a_process_that_still_runs,
+			      a_start_that_hangs_before_exec_is_killed) }
 	};
 
 	return suite_run_cases("terminate", cases, 1);

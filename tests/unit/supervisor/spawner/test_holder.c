@@ -8,7 +8,8 @@
 #include <sys/wait.h>
 
 static struct run holder;
-static bool long_plans; /* as if plans did not fit in the message */
+static bool long_plans;  /* as if plans did not fit in the message */
+static bool full_status; /* READY waits until the status socket is read */
 
 static struct run_spec spec_of(const char *script, uint32_t flags)
 {
@@ -49,6 +50,10 @@ static void member_send(struct run *run, const struct run_spec *s)
 	ck_assert(pipe2(out_pipe, O_CLOEXEC) == 0 && pipe2(gate, O_CLOEXEC) == 0);
 	ck_assert_int_eq(fchmod(out_pipe[1], 0222), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
+	static const char filler[1000];
+	ck_assert_int_eq(full_status ? setsockopt(status[1], SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int)) : 0, 0);
+	while (full_status && send(status[1], filler, sizeof filler, MSG_DONTWAIT) > 0)
+		continue;
 	run->fd[GUARD_SLOT_STDOUT] = out_pipe[0];
 	run->fd[GUARD_SLOT_STATUS] = status[0];
 	run->fd[GUARD_SLOT_GATE] = gate[1];
@@ -268,6 +273,106 @@ START_TEST(the_tree_of_a_killed_leader_ends)
 }
 END_TEST
 
+/*
+ * A leader whose limit on descriptors in flight is lowered before it has sent READY, while another member keeps some in
+ * flight.
+ */
+START_TEST(a_leader_that_cannot_send_descriptors_is_reported_as_killed)
+{
+	struct run run, sender;
+	struct status_msg m = { 0 };
+	const struct run_spec s = spec_of("true", PLAN_MEMBER | PLAN_STDERR_MERGE);
+	start_holder();
+	member_start(&sender,
+		     "exec python3 -c 'import socket, time\n"
+		     "a, b = socket.socketpair()\n"
+		     "socket.send_fds(a, [b\"x\"], [0, 1])\n"
+		     "open(\"/tmp/sent\", \"w\").close()\n"
+		     "time.sleep(1000)'",
+		     0);
+	ck_assert_int_eq(member_run("until test -e /tmp/sent; do sleep 0.01; done").wait_status, 0);
+	full_status = true;
+	member_send(&run, &s);
+	full_status = false;
+	ck_assert_int_eq(member_run("for i in $(cat /proc/1/task/1/children); do test $i = $PPID || "
+				    "{ sleep 0.2; prlimit -p $i --nofile=0:0; }; done")
+				 .wait_status,
+			 0);
+	while (m.kind == 0)
+		ck_assert_int_gt(recv(run.fd[GUARD_SLOT_STATUS], &m, sizeof m, 0), 0);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	ck_assert_int_eq(m.wait_status, SIGKILL);
+	ck_assert_uint_eq(m.cause, STATUS_CAUSE_LEADER);
+	run_close(&run);
+	ck_assert_int_eq(member_run("true").wait_status, 0);
+	end_holder();
+}
+END_TEST
+
+/* The members that wait at the gate: the command's process still has the title of its leader, and is its child. */
+#define EACH_START(script)                                                                                \
+	"for d in /proc/[0-9]*; do read p name state parent rest <$d/stat; test $parent != 1 && grep -q " \
+	"'^bailiffd: leader' $d/cmdline && { " script "; }; done"
+
+static void member_wait_at_gate(struct run *run, const char *script)
+{
+	const struct run_spec s = spec_of(script, PLAN_MEMBER | PLAN_STDERR_MERGE);
+	member_send(run, &s);
+	ck_assert_uint_eq(run_status(run).kind, STATUS_READY);
+	fd_close(&run->fd[GUARD_SLOT_PTY]);
+}
+
+/* The process of a start shares the memory of its leader, which sleeps: neither of them notices anything. */
+START_TEST(a_start_that_another_member_stops_goes_on)
+{
+	struct run run;
+	start_holder();
+	for (int again = 0; again < 2; again++) {
+		member_wait_at_gate(&run, "echo ran");
+		ck_assert_int_eq(
+			member_run("until (" EACH_START(
+					   "kill -STOP $p && echo $p >/tmp/stopped") "; test -s "
+										     "/tmp/stopped); do :; done; exec "
+										     "2>&-; rm /tmp/stopped")
+				.wait_status,
+			0);
+		run_open_gate(&run);
+		ck_assert_uint_eq(run_status(&run).kind, STATUS_EXECED);
+		ck_assert_int_eq(member_end(&run).wait_status, 0);
+		ck_assert_str_eq(out, "ran\n");
+	}
+	/* A command that was executed is not continued. */
+	struct run stopped;
+	member_start(&stopped, "echo $$ >/tmp/pid; kill -STOP $$; echo continued", 0);
+	ck_assert_int_eq(member_run("until grep -q '^State:.T' /proc/$(cat /tmp/pid)/status; do sleep 0.01; done; "
+				    "sleep 1.2; grep -q '^State:.T' /proc/$(cat /tmp/pid)/status && "
+				    "kill -CONT $(cat /tmp/pid)")
+				 .wait_status,
+			 0);
+	ck_assert_int_eq(member_end(&stopped).wait_status, 0);
+	ck_assert_str_eq(out, "continued\n");
+	end_holder();
+}
+END_TEST
+
+START_TEST(a_start_that_is_stopped_again_and_again_fails)
+{
+	struct run run, other_one;
+	start_holder();
+	member_wait_at_gate(&run, "echo ran");
+	member_start(&other_one, "while :; do " EACH_START("while kill -STOP $p; do :; done; exit") "; done", 0);
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_FAILED);
+	ck_assert_uint_eq(m.step, STEP_EXEC);
+	ck_assert_int_eq(m.error, EINTR);
+	ck_assert_ptr_nonnull(strstr(m.path, "stopped"));
+	run_close(&run);
+	member_end(&other_one);
+	ck_assert_int_eq(member_run("true").wait_status, 0);
+	end_holder();
+}
+END_TEST
+
 /* A member ends when neither runtime nor guard holds its descriptors: its gate was never opened, or its status socket
  * is closed.
  */
@@ -386,6 +491,8 @@ int main(int argc, char **argv)
 		argc, argv, "holder", members_share_the_sandbox, a_leader_is_used_for_several_members,
 		a_changed_leader_is_not_used_again, a_killed_or_stopped_waiting_leader_does_not_affect_the_next_member,
 		a_member_ends_with_its_whole_tree_and_no_other_member, the_tree_of_a_killed_leader_ends,
-		a_member_without_runtime_and_guard_ends, a_plan_for_another_sandbox_is_rejected,
-		the_end_of_the_holder_ends_its_members, only_a_leader_of_the_holder_is_moved_to_cgroups);
+		a_leader_that_cannot_send_descriptors_is_reported_as_killed, a_start_that_another_member_stops_goes_on,
+		a_start_that_is_stopped_again_and_again_fails, a_member_without_runtime_and_guard_ends,
+		a_plan_for_another_sandbox_is_rejected, the_end_of_the_holder_ends_its_members,
+		only_a_leader_of_the_holder_is_moved_to_cgroups);
 }

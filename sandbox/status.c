@@ -1,0 +1,24 @@
+#include "sandbox/status.h"
+
+#include <stdio.h>
+
+static const char *const causes[] = {
+	[STATUS_CAUSE_LEADER] = "its leader was killed or stopped",
+	[STATUS_CAUSE_CLOSED] = "its session sandbox was closed",
+	[STATUS_CAUSE_MOUNTS] = "its session sandbox ended: %.60s was replaced on the host; use a new one",
+	[STATUS_CAUSE_LINK] = "its session sandbox ended: it can receive no more commands; use a new one",
+	[STATUS_CAUSE_ORPHANS] = "its session sandbox ended: processes in it forked faster than they could be killed",
+};
+
+bool status_cause_text(const struct status_msg *m, char ret[STATUS_CAUSE_TEXT])
+{
+	const char *text = m->cause < sizeof causes / sizeof causes[0] ? causes[m->cause] : NULL;
+
+	if (m->kind != STATUS_EXITED || !text)
+		return false;
+	if (m->cause == STATUS_CAUSE_MOUNTS)
+		snprintf(ret, STATUS_CAUSE_TEXT, text, m->path[0] ? m->path : "a path");
+	else
+		snprintf(ret, STATUS_CAUSE_TEXT, "%s", text);
+	return true;
+}
