@@ -136,6 +136,12 @@ static int system_entry(void *ctx, int host, const char *name, unsigned type)
 		r = copy_link(c, host, name);
 	else if (type == DT_DIR || type == DT_REG)
 		r = bind_entry(c, name, type == DT_DIR);
+	if (r < 0 && errno == ENOENT && fstatat(host, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
+		/* Removed from the host meanwhile: what was made for it goes, too. */
+		r = unlinkat(c->root_fd, name, type == DT_DIR ? AT_REMOVEDIR : 0) < 0 && errno != ENOENT ? -1 : 0;
+		if (r == 0)
+			c->path[0] = 0;
+	}
 	if (r < 0 && !c->path[0])
 		step_path(c, name);
 	return r;

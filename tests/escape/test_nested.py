@@ -111,7 +111,8 @@ def test_nested_repositories_are_remembered_among_many_workspaces(home):
         assert attempt(rpc, TRIES["folders"][0], top) == 0
         assert attempt(rpc, "mkdir -p $(seq -f %g/.git 1 140) $(seq -f %g/x/.git 1 140)", many) == 0
         for i in range(1, 141):
-            assert attempt(rpc, "true", os.path.join(many, str(i))) == 0
+            done = rpc.run("true", cwd=os.path.join(many, str(i)), profile="workspace")[1]
+            assert done["exitCode"] == 0, done
         assert attempt(rpc, f"echo evil >{HOOK}", top) == 2, "what is nested was forgotten"
 
 
