@@ -12,6 +12,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
+#include "sandbox/sysfilter.h"
 #include "sandbox/violation.h"
 
 #include <errno.h>
@@ -139,7 +140,7 @@ static int add_exit_rules(int fd)
 	for (size_t i = 0; i < countof(violation_errors); i++) {
 		union rule r = { .bytes = { 0 } };
 		for (size_t k = 0; k < violation_kind_count; k++) {
-			int nr = seccomp_syscall_resolve_name(violation_kinds[k].syscall);
+			int nr = sysfilter_number(seccomp_arch_native(), violation_kinds[k].syscall);
 			if (nr < 0 || nr >= AUDIT_BITMASK_SIZE * 32 ||
 			    !(violation_kind_classes(&violation_kinds[k]) & violation_errors[i].kinds))
 				continue;

@@ -62,7 +62,7 @@ struct violation_builder *violation_builder_new(void)
 	struct violation_builder *b = mem_zalloc(1, sizeof *b);
 	b->arch = seccomp_arch_native();
 	for (size_t i = 0; i < violation_kind_count; i++) {
-		int nr = seccomp_syscall_resolve_name(violation_kinds[i].syscall);
+		int nr = sysfilter_number(seccomp_arch_native(), violation_kinds[i].syscall);
 		if (nr >= 0 && nr < SYSCALLS_MAX)
 			b->by_number[nr] = &violation_kinds[i];
 	}

@@ -17,7 +17,7 @@ import time
 
 import harness
 from harness import Home, until
-from violations import CHMOD, NOBODY, PROGRAM, SERVANT, Peer, python, run, violations, watched
+from violations import CHMOD, NOBODY, PROGRAM, SERVANT, SETXATTRAT, Peer, has_call, python, run, violations, watched
 
 FLOOD = int(os.environ.get("FLOOD", "1000000"))
 
@@ -39,7 +39,10 @@ def test_each_kind_of_denial_is_reported_exactly():
         ("connect:255.255.255.255", "network", "connect", {"address": "255.255.255.255", "port": 443}),
         ("send:255.255.255.255", "network", "send", {"address": "255.255.255.255", "port": 53}),
         ("hostname:x", "syscall", "kernel", {"syscall": "sethostname"}),
+        ("setreuid:0", "syscall", "identity", {"syscall": "setreuid"}),
     ]
+    if has_call(SETXATTRAT):
+        wanted.append(("setxattrat:/etc/profile", "filesystem", "metadata", {"path": "/etc/profile", "syscall": "setxattrat"}))
     with watched() as home, Peer(home.socket) as rpc:
         process, result = run(rpc, *[w[0] for w in wanted])
         found = violations(rpc, process)

@@ -1,6 +1,8 @@
 """Commands that cause violations, and daemons that report them exactly: for the tests of violations and of audit."""
 
 import contextlib
+import ctypes
+import errno
 import os
 import platform
 
@@ -8,6 +10,7 @@ import harness
 from harness import Gone, Home, Rpc, Skip, until
 
 NOBODY = 65534
+SETXATTRAT = 463    # on all architectures
 OFTEN = ("--audit-check-ms", "100")
 
 # A small language: each word is one attempt that is denied, so that a test names the violation that it needs.
@@ -24,6 +27,11 @@ def attempt(what, arg):
         elif what == "chmod": os.chmod(arg, 0o777)
         elif what == "utime": os.utime(arg, (1, 1))
         elif what == "setxattr": os.setxattr(arg, "user.x", b"1")
+        elif what == "setxattrat":  # of Linux 6.13
+            buffer = ctypes.create_string_buffer(b"1")
+            value = (ctypes.c_uint64 * 2)(ctypes.addressof(buffer), 1)
+            if ctypes.CDLL(None, use_errno=True).syscall(463, -100, arg.encode(), 0, b"user.x", value, 16) < 0: raise OSError(ctypes.get_errno(), arg)
+        elif what == "setreuid": os.setreuid(int(arg), int(arg))
         elif what == "unlink": os.unlink(arg)
         elif what == "rename": os.rename(arg, arg + "2")
         elif what == "relative":
@@ -49,6 +57,12 @@ for line in sys.stdin:
     attempt(*line.strip().split(":", 1))
     print("done", flush=True)
 '''
+
+
+def has_call(number):
+    """Whether the kernel has a system call, by one with descriptors and addresses that are not valid."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.syscall(number, -1, None, -1, None, None, 0) == 0 or ctypes.get_errno() != errno.ENOSYS
 
 
 def python(program, *args):
