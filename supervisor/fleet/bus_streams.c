@@ -10,6 +10,8 @@
 
 #define SECOND 1000000000ll
 #define DAY (86400 * SECOND)
+#define CREATE_TRIES 20u
+#define CREATE_PAUSE_MS 50
 
 /*
  * Messages are not removed by requests, no matter of which user, except where `purge` is set. The server sends the
@@ -66,17 +68,6 @@ static natsStatus create_stream(jsCtx *js, const struct stream *x, unsigned repl
 	c.DenyDelete = true;
 	c.DenyPurge = !x->purge;
 	return js_AddStream(NULL, js, &c, NULL, &code);
-}
-
-static int fail_missing(natsConnection *nc, natsStatus s, const char *name, struct err *e)
-{
-	*e = ERR_INIT;
-	if (!nats_connection_denied(nc, e))
-		return nats_fail(e, s, name);
-	return err_set(e, ERR_UNAVAILABLE,
-		       "fleet: '%s' is missing on the server, and this user may not create it: start a node first, "
-		       "which does",
-		       name);
 }
 
 /* ---- what exists ---- */
@@ -174,6 +165,36 @@ static int check_stream(struct update *u, const struct stream *x, const struct f
 	return r;
 }
 
+/*
+ * Another process may create it at the same time. Then the server rejects this request in several ways, and the stream
+ * is there a moment later.
+ */
+static int create_missing(struct update *u, const struct stream *x, const struct fleet_nats_options *o, struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	for (unsigned tries = CREATE_TRIES;; nats_Sleep(CREATE_PAUSE_MS)) {
+		natsStatus s = create_stream(u->js, x, o->replicas ? o->replicas : 1);
+
+		if (s == NATS_OK)
+			return 0;
+		nats_fail(&why, s, x->name); /* before another call replaces libnats' reason */
+		if (check_stream(u, x, o, e) == 0)
+			return 0;
+		*e = ERR_INIT;
+		if (nats_connection_denied(u->nc, e))
+			return err_set(e, ERR_UNAVAILABLE,
+				       "fleet: '%s' is missing on the server, and this user may not create it: start "
+				       "a node first, which does",
+				       x->name);
+		/* Without an answer each try waits long. */
+		if (s != NATS_ERR || --tries == 0) {
+			*e = why;
+			return -1;
+		}
+	}
+}
+
 int bus_streams_ensure(natsConnection *nc, jsCtx *js, const struct fleet_nats_options *o, struct buf *ret_differs,
 		       struct err *e)
 {
@@ -184,12 +205,8 @@ int bus_streams_ensure(natsConnection *nc, jsCtx *js, const struct fleet_nats_op
 
 		if (r < 0)
 			return -1;
-		if (r == 0)
-			continue;
-		natsStatus s = create_stream(js, &streams[i], o->replicas ? o->replicas : 1);
-		/* Another process may create it at the same time, which fails in several ways: then it is there. */
-		if (s != NATS_OK && check_stream(&u, &streams[i], o, e) != 0)
-			return fail_missing(nc, s, streams[i].name, e);
+		if (r > 0 && create_missing(&u, &streams[i], o, e) < 0)
+			return -1;
 	}
 	return 0;
 }

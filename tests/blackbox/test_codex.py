@@ -108,7 +108,7 @@ def test_commands_with_the_same_permissions_share_a_sandbox(home):
         c.start("client", "/bin/bash", "-c", look, **same)
         assert c.ended("client")[0] == b"reached\nseen\n"
         # Background processes of a command are there for the next one; for the client the command has ended.
-        assert c.run("left", "sleep 1000 & echo done", **same)[0] == b"done\n"
+        assert c.run("left", "sleep 1000 & until pgrep -x sleep >/dev/null; do :; done; echo done", **same)[0] == b"done\n"
         assert c.run("look", "pgrep -x sleep >/dev/null && echo there", **same)[0] == b"there\n"
         assert c.call("process/terminate", {"processId": "left"}) == {"running": True}
         assert c.run("again", "pgrep -x sleep || echo gone", **same)[0] == b"gone\n"
