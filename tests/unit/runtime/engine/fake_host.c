@@ -432,6 +432,25 @@ char *fake_types(struct fake_host *w, uint64_t after)
 
 char *fake_event(struct fake_host *w, const char *type) { return search_log(w, 0, type).found; }
 
+bool fake_event_has(struct fake_host *w, const char *type, const char *path, const char *text)
+{
+	mem_auto char *json = fake_event(w, type);
+
+	return json && jval_is_str(jval_path(jval_of(json, strlen(json)), path), text);
+}
+
+int64_t fake_event_number(struct fake_host *w, const char *type, const char *path)
+{
+	mem_auto char *json = fake_event(w, type);
+
+	return json ? jval_int(jval_path(jval_of(json, strlen(json)), path), -1) : -1;
+}
+
+struct jval fake_answer(const struct fake_reply *r, const char *path)
+{
+	return jval_path(jval_of(r->json.data, r->json.len), path);
+}
+
 unsigned fake_count(struct fake_host *w, const char *type)
 {
 	struct search s = search_log(w, 0, type);

@@ -7,6 +7,7 @@
  */
 
 #include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/core/ports.h"
 #include "runtime/store/store.h"
@@ -52,6 +53,9 @@ struct fake_reply {
 	char message[512];
 };
 void fake_reply_fn(void *ctx, const struct err *e, const char *json, size_t len);
+struct jval fake_answer(const struct fake_reply *r, const char *path); /* a member of it */
+
+#define FAKE_EXITED(code) ((code) << 8) /* the wait status of exit(code) */
 
 void fake_open(struct fake_host *w);  /* a new directory, store and engine; recovered */
 void fake_crash(struct fake_host *w); /* frees engine and store; directory and processes stay */
@@ -75,6 +79,9 @@ struct fake_process *fake_run(struct fake_host *w, const struct start_request *r
 char *fake_types(struct fake_host *w, uint64_t after);
 /* The JSON of the last event of that type (malloc), or NULL. */
 char *fake_event(struct fake_host *w, const char *type);
+/* Whether its member is that text; its member as a number, or -1. */
+bool fake_event_has(struct fake_host *w, const char *type, const char *path, const char *text);
+int64_t fake_event_number(struct fake_host *w, const char *type, const char *path);
 unsigned fake_count(struct fake_host *w, const char *type);
 bool fake_verified(struct fake_host *w);
 

@@ -1,6 +1,7 @@
 /* The engine on a scripted host: which facts it writes, in which order, and its replies. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -25,27 +26,6 @@ static void tear_down(void)
 	buf_done(&second.json);
 }
 
-#define EXITED(code) ((code) << 8)
-
-static struct jval answer(const struct fake_reply *r, const char *path)
-{
-	return jval_path(jval_of(r->json.data, r->json.len), path);
-}
-
-static bool event_has(const char *type, const char *path, const char *value)
-{
-	mem_auto char *json = fake_event(&w, type);
-
-	return json && jval_is_str(jval_path(jval_of(json, strlen(json)), path), value);
-}
-
-static int64_t event_number(const char *type, const char *path)
-{
-	mem_auto char *json = fake_event(&w, type);
-
-	return json ? jval_int(jval_path(jval_of(json, strlen(json)), path), -1) : -1;
-}
-
 START_TEST(a_start_is_recorded_before_its_gate_opens)
 {
 	uint64_t before = store_last_sequence(w.store);
@@ -67,10 +47,10 @@ START_TEST(a_start_is_recorded_before_its_gate_opens)
 	engine_on_execed(w.engine, p->id);
 	ck_assert_uint_eq(reply.count, 1);
 	ck_assert_int_eq(reply.code, 0);
-	ck_assert(jval_is_str(answer(&reply, "status"), "running"));
-	ck_assert(event_has("sandbox.applied", "payload.layers.namespaces", "enforced"));
-	ck_assert(event_has("sandbox.applied", "payload.layers.mounts", "unavailable"));
-	ck_assert(event_has("sandbox.applied", "payload.layers.seccomp", "unavailable"));
+	ck_assert(jval_is_str(fake_answer(&reply, "status"), "running"));
+	ck_assert(fake_event_has(&w, "sandbox.applied", "payload.layers.namespaces", "enforced"));
+	ck_assert(fake_event_has(&w, "sandbox.applied", "payload.layers.mounts", "unavailable"));
+	ck_assert(fake_event_has(&w, "sandbox.applied", "payload.layers.seccomp", "unavailable"));
 }
 END_TEST
 
@@ -130,7 +110,7 @@ START_TEST(a_sandbox_with_fewer_layers_than_recorded_does_not_run)
 	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
 	fake_settle(&w);
 	ck_assert_int_eq(second.code, ERR_SANDBOX);
-	ck_assert(event_has("process.failed", "payload.category", "sandbox"));
+	ck_assert(fake_event_has(&w, "process.failed", "payload.category", "sandbox"));
 	/* The next start does not expect the layer: it waits for its sandbox and records its layers. */
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
 	p = fake_last(&w);
@@ -151,14 +131,14 @@ START_TEST(exit_zero_completes_process_and_turn)
 	uint64_t before = store_last_sequence(w.store);
 
 	engine_wait_process(w.engine, p->id, LIMIT_NONE, &fake_caller, fake_reply_fn, &second);
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	mem_auto char *types = fake_types(&w, before);
 	ck_assert_str_eq(types, "process.completed turn.completed thread.updated");
 	ck_assert(p->released);
 	ck_assert_uint_eq(second.count, 1);
-	ck_assert(jval_is_str(answer(&second, "status"), "completed"));
-	ck_assert_int_eq(jval_int(answer(&second, "exitCode"), -1), 0);
-	ck_assert(!jval_bool(answer(&second, "timedOut"), true));
+	ck_assert(jval_is_str(fake_answer(&second, "status"), "completed"));
+	ck_assert_int_eq(jval_int(fake_answer(&second, "exitCode"), -1), 0);
+	ck_assert(!jval_bool(fake_answer(&second, "timedOut"), true));
 	ck_assert(fake_verified(&w));
 }
 END_TEST
@@ -167,10 +147,10 @@ START_TEST(a_nonzero_exit_code_fails_only_the_turn)
 {
 	struct start_request r = fake_request(&w, "exit 3");
 
-	fake_exit(&w, fake_run(&w, &r, &reply), EXITED(3), 0);
-	ck_assert_int_eq(event_number("process.completed", "payload.exitCode"), 3);
-	ck_assert(event_has("turn.failed", "payload.category", "exit"));
-	ck_assert(event_has("thread.updated", "payload.status", "failed"));
+	fake_exit(&w, fake_run(&w, &r, &reply), FAKE_EXITED(3), 0);
+	ck_assert_int_eq(fake_event_number(&w, "process.completed", "payload.exitCode"), 3);
+	ck_assert(fake_event_has(&w, "turn.failed", "payload.category", "exit"));
+	ck_assert(fake_event_has(&w, "thread.updated", "payload.status", "failed"));
 }
 END_TEST
 
@@ -191,8 +171,8 @@ START_TEST(a_command_that_cannot_be_executed_fails_with_its_stage)
 	fake_settle(&w);
 	ck_assert_int_eq(reply.code, ERR_SANDBOX);
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&reply.json), "\"errnoName\":\"ENOENT\""));
-	ck_assert(event_has("process.failed", "payload.category", "spawn"));
-	ck_assert_int_eq(event_number("process.failed", "payload.errno"), 2);
+	ck_assert(fake_event_has(&w, "process.failed", "payload.category", "spawn"));
+	ck_assert_int_eq(fake_event_number(&w, "process.failed", "payload.errno"), 2);
 	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
 }
 END_TEST
@@ -213,7 +193,7 @@ START_TEST(an_init_that_dies_between_commit_and_ready_is_a_failed_start)
 	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
 	fake_settle(&w);
 	ck_assert_int_eq(second.code, ERR_SANDBOX);
-	ck_assert(event_has("process.failed", "payload.stage", "ids"));
+	ck_assert(fake_event_has(&w, "process.failed", "payload.stage", "ids"));
 }
 END_TEST
 
@@ -249,10 +229,10 @@ START_TEST(a_wall_limit_terminates_first_and_then_kills)
 	fake_advance(&w, 2001);
 	ck_assert(p->killed); /* the init did not react */
 	fake_exit(&w, p, SIGKILL, STATUS_CAUSE_KILLED);
-	ck_assert(event_has("process.failed", "payload.category", "timeout"));
-	ck_assert(event_has("process.failed", "payload.limit", "wall"));
-	ck_assert(event_has("process.failed", "status", "timed_out"));
-	ck_assert(event_has("turn.failed", "status", "timed_out"));
+	ck_assert(fake_event_has(&w, "process.failed", "payload.category", "timeout"));
+	ck_assert(fake_event_has(&w, "process.failed", "payload.limit", "wall"));
+	ck_assert(fake_event_has(&w, "process.failed", "status", "timed_out"));
+	ck_assert(fake_event_has(&w, "turn.failed", "status", "timed_out"));
 }
 END_TEST
 
@@ -269,7 +249,7 @@ START_TEST(output_resets_the_idle_limit)
 	fake_advance(&w, 200);
 	ck_assert_uint_ne(p->signals, 0);
 	fake_exit(&w, p, SIGTERM, 0);
-	ck_assert(event_has("process.failed", "payload.limit", "idle"));
+	ck_assert(fake_event_has(&w, "process.failed", "payload.limit", "idle"));
 }
 END_TEST
 
@@ -279,7 +259,7 @@ START_TEST(the_init_reports_the_cpu_limit)
 	r.limits.cpu_ms = 1000;
 
 	fake_exit(&w, fake_run(&w, &r, &reply), SIGKILL, STATUS_CAUSE_CPU);
-	ck_assert(event_has("process.failed", "payload.limit", "cpu"));
+	ck_assert(fake_event_has(&w, "process.failed", "payload.limit", "cpu"));
 }
 END_TEST
 
@@ -293,11 +273,11 @@ START_TEST(terminate_replies_when_the_end_is_recorded)
 	ck_assert_uint_eq(second.count, 0);
 	fake_exit(&w, p, SIGTERM, 0);
 	ck_assert_uint_eq(second.count, 1);
-	ck_assert(jval_is_str(answer(&second, "status"), "terminated"));
-	ck_assert(jval_bool(answer(&second, "treeEmpty"), false));
-	ck_assert(event_has("process.terminated", "payload.reason", "enough"));
-	ck_assert(event_has("process.terminated", "payload.cause", "user"));
-	ck_assert_int_eq(event_number("process.terminated", "payload.requestedBy.uid"), 1000);
+	ck_assert(jval_is_str(fake_answer(&second, "status"), "terminated"));
+	ck_assert(jval_bool(fake_answer(&second, "treeEmpty"), false));
+	ck_assert(fake_event_has(&w, "process.terminated", "payload.reason", "enough"));
+	ck_assert(fake_event_has(&w, "process.terminated", "payload.cause", "user"));
+	ck_assert_int_eq(fake_event_number(&w, "process.terminated", "payload.requestedBy.uid"), 1000);
 }
 END_TEST
 
@@ -309,7 +289,7 @@ START_TEST(an_end_by_a_clients_signal_is_not_a_completion)
 	engine_signal_process(w.engine, p->id, SIGINT, &fake_caller, fake_reply_fn, &second);
 	fake_settle(&w);
 	ck_assert_uint_eq(second.count, 1);
-	ck_assert(event_has("process.input", "payload.signal", "INT"));
+	ck_assert(fake_event_has(&w, "process.input", "payload.signal", "INT"));
 	fake_exit(&w, p, SIGINT, 0);
 	ck_assert_uint_eq(fake_count(&w, "process.terminated"), 1);
 	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
@@ -321,7 +301,7 @@ START_TEST(an_end_by_another_signal_is_a_completion)
 	struct start_request r = fake_request(&w, "x");
 
 	fake_exit(&w, fake_run(&w, &r, &reply), SIGSEGV, 0);
-	ck_assert(event_has("process.completed", "payload.signal", "SEGV"));
+	ck_assert(fake_event_has(&w, "process.completed", "payload.signal", "SEGV"));
 }
 END_TEST
 
@@ -351,7 +331,7 @@ START_TEST(a_process_bound_to_its_client_ends_with_it)
 	engine_client_disconnected(w.engine, fake_caller.connection);
 	ck_assert_uint_ne(p->signals, 0);
 	fake_exit(&w, p, SIGTERM, 0);
-	ck_assert(event_has("process.terminated", "payload.reason", "client_gone"));
+	ck_assert(fake_event_has(&w, "process.terminated", "payload.reason", "client_gone"));
 }
 END_TEST
 
@@ -363,155 +343,8 @@ START_TEST(a_wait_can_time_out_while_the_process_continues)
 	engine_wait_process(w.engine, p->id, 100, &fake_caller, fake_reply_fn, &second);
 	fake_advance(&w, 101);
 	ck_assert_uint_eq(second.count, 1);
-	ck_assert(jval_bool(answer(&second, "timedOut"), false));
-	ck_assert(jval_is_str(answer(&second, "status"), "running"));
-}
-END_TEST
-
-/* ---- output ---- */
-
-START_TEST(small_output_is_stored_in_events_and_its_file_is_removed)
-{
-	struct start_request r = fake_request(&w, "x");
-	struct fake_process *p = fake_run(&w, &r, &reply);
-
-	fake_print(&w, p, STREAM_STDOUT, "hello\n", 6);
-	fake_advance(&w, 60);
-	ck_assert(event_has("process.output", "payload.preview", "hello\n"));
-	fake_exit(&w, p, EXITED(0), 0);
-	ck_assert_uint_eq(fake_count(&w, "output.spilled"), 0);
-	ck_assert_uint_eq(p->unspilled, 3);
-	struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
-	ck_assert_int_eq(store_output_read(w.store, p->streams.ref[0], 0, 100, &out, &e), 0);
-	ck_assert_str_eq(buf_cstr(&out), "hello\n");
-	buf_done(&out);
-}
-END_TEST
-
-START_TEST(large_output_is_spilled_once_and_reads_back)
-{
-	struct start_request r = fake_request(&w, "x");
-	struct fake_process *p = fake_run(&w, &r, &reply);
-	static char block[3000];
-	struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
-
-	memset(block, 'a', sizeof block);
-	for (int i = 0; i < 5; i++) {
-		fake_print(&w, p, STREAM_STDOUT, block, sizeof block);
-		fake_advance(&w, 60);
-	}
-	fake_exit(&w, p, EXITED(0), 0);
-	ck_assert_uint_eq(fake_count(&w, "output.spilled"), 1);
-	ck_assert_uint_eq(p->unspilled, 2); /* stderr only */
-	ck_assert_int_eq(event_number("process.completed", "payload.outputs.stdout.bytes"), 15000);
-	ck_assert_msg(store_output_read(w.store, p->streams.ref[0], 0, 20000, &out, &e) == 0, "%s", e.message);
-	ck_assert_uint_eq(out.len, 15000);
-	buf_done(&out);
-	ck_assert(fake_verified(&w));
-}
-END_TEST
-
-START_TEST(output_beyond_the_limit_keeps_head_and_tail_and_is_counted)
-{
-	struct start_request r = fake_request(&w, "x");
-	r.limits.output_bytes = 64 * 1024;
-	struct fake_process *p = fake_run(&w, &r, &reply);
-	static char block[16 * 1024];
-
-	for (int i = 0; i < 20; i++) {
-		memset(block, 'a' + i, sizeof block);
-		fake_print(&w, p, STREAM_STDOUT, block, sizeof block);
-		fake_advance(&w, 60);
-	}
-	fake_exit(&w, p, EXITED(0), 0);
-	ck_assert_uint_eq(fake_count(&w, "output.truncated"), 1);
-	int64_t from = event_number("output.truncated", "payload.omittedFrom");
-	int64_t to = event_number("output.truncated", "payload.omittedTo");
-	ck_assert_int_eq(event_number("output.truncated", "payload.omittedBytes"), to - from);
-	ck_assert_int_eq(from, 48 * 1024);
-	ck_assert_int_eq(to, 304 * 1024);
-	struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
-	ck_assert_msg(store_output_read(w.store, p->streams.ref[0], (uint64_t)to, 16384, &out, &e) == 0, "%s",
-		      e.message);
-	ck_assert_uint_eq(out.len, 16384);
-	ck_assert_int_eq(out.data[0], 'a' + 19);
-	buf_done(&out);
-	ck_assert(fake_verified(&w));
-}
-END_TEST
-
-START_TEST(a_stream_that_stays_open_delays_the_end_only_for_a_while)
-{
-	struct start_request r = fake_request(&w, "x");
-	struct fake_process *p = fake_run(&w, &r, &reply);
-	const struct status_msg m = { .kind = STATUS_EXITED };
-
-	engine_on_gone(w.engine, p->id, &m);
-	engine_on_output_end(w.engine, p->id, STREAM_STDOUT);
-	fake_settle(&w);
-	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
-	fake_advance(&w, 2001);
-	ck_assert(p->reading_stopped);
-	ck_assert_uint_eq(fake_count(&w, "process.completed"), 1);
-}
-END_TEST
-
-/* ---- input ---- */
-
-START_TEST(a_write_replies_when_the_pipe_has_accepted_all_input)
-{
-	struct start_request r = fake_request(&w, "cat");
-	r.stdin_pipe = true;
-	struct fake_process *p = fake_run(&w, &r, &reply);
-
-	p->stdin_room = 3;
-	engine_write_stdin(w.engine, p->id, "abcdef", 6, &fake_caller, fake_reply_fn, &second);
-	engine_close_stdin(w.engine, p->id, &fake_caller, fake_reply_fn, &reply);
-	fake_settle(&w);
-	ck_assert_uint_eq(second.count, 0);
-	ck_assert(!p->stdin_closed);
-	p->stdin_room = 100;
-	engine_on_stdin_room(w.engine, p->id);
-	fake_settle(&w);
-	ck_assert_uint_eq(second.count, 1);
-	ck_assert_int_eq(jval_int(answer(&second, "bytes"), 0), 6);
-	ck_assert_str_eq(buf_cstr(&p->input), "abcdef");
-	ck_assert(p->stdin_closed);
-	ck_assert_uint_eq(fake_count(&w, "process.input"), 2);
-	engine_write_stdin(w.engine, p->id, "x", 1, &fake_caller, fake_reply_fn, &second);
-	ck_assert_int_eq(second.code, ERR_STATE);
-}
-END_TEST
-
-START_TEST(an_idempotent_write_stores_its_intent_before_it_writes)
-{
-	struct start_request r = fake_request(&w, "cat");
-	struct caller c = fake_caller;
-	struct buf stored = BUF_INIT;
-	struct err e = ERR_INIT;
-	char method[64];
-	uint8_t hash[32];
-
-	r.stdin_pipe = true;
-	struct fake_process *p = fake_run(&w, &r, &reply);
-	p->stdin_room = 0;
-	c.idem_key = "k1";
-	c.idem_method = "write_process_stdin";
-	engine_write_stdin(w.engine, p->id, "abc", 3, &c, fake_reply_fn, &second);
-	fake_settle(&w);
-	ck_assert_int_eq(store_idempotency_get(w.store, c.uid, "k1", method, hash, &stored, &e), 0);
-	ck_assert_str_eq(buf_cstr(&stored), "{\"pending\":true}");
-	p->stdin_room = 100;
-	engine_on_stdin_room(w.engine, p->id);
-	fake_settle(&w);
-	ck_assert_uint_eq(second.count, 1);
-	buf_reset(&stored);
-	ck_assert_int_eq(store_idempotency_get(w.store, c.uid, "k1", method, hash, &stored, &e), 0);
-	ck_assert_str_eq(buf_cstr(&stored), "{\"bytes\":3}");
-	buf_done(&stored);
+	ck_assert(jval_bool(fake_answer(&second, "timedOut"), false));
+	ck_assert(jval_is_str(fake_answer(&second, "status"), "running"));
 }
 END_TEST
 
@@ -531,10 +364,10 @@ START_TEST(a_process_that_the_guard_holds_survives_a_crash)
 	const struct port_held held = { .id = id, .attempt = 1, .started = true };
 	fake_reopen(&w, &held, 1);
 	ck_assert(p->gate_open);
-	ck_assert_int_eq(event_number("history.reconstructed", "payload.aliveCount"), 1);
+	ck_assert_int_eq(fake_event_number(&w, "history.reconstructed", "payload.aliveCount"), 1);
 	fake_print(&w, p, STREAM_STDOUT, "after", 5);
-	fake_exit(&w, p, EXITED(0), 0);
-	ck_assert_int_eq(event_number("process.completed", "payload.outputs.stdout.bytes"), 20);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
+	ck_assert_int_eq(fake_event_number(&w, "process.completed", "payload.outputs.stdout.bytes"), 20);
 	ck_assert_uint_eq(fake_count(&w, "turn.completed"), 1);
 	struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -553,11 +386,11 @@ START_TEST(a_process_that_the_guard_does_not_hold_is_lost_and_keeps_its_output)
 	fake_print(&w, p, STREAM_STDOUT, "last words", 10);
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
-	ck_assert(event_has("process.failed", "status", "lost"));
-	ck_assert(event_has("process.failed", "payload.category", "transport"));
-	ck_assert(event_has("turn.failed", "status", "lost"));
-	ck_assert(event_has("thread.updated", "payload.status", "unknown"));
-	ck_assert_int_eq(event_number("process.failed", "payload.outputs.stdout.bytes"), 10);
+	ck_assert(fake_event_has(&w, "process.failed", "status", "lost"));
+	ck_assert(fake_event_has(&w, "process.failed", "payload.category", "transport"));
+	ck_assert(fake_event_has(&w, "turn.failed", "status", "lost"));
+	ck_assert(fake_event_has(&w, "thread.updated", "payload.status", "unknown"));
+	ck_assert_int_eq(fake_event_number(&w, "process.failed", "payload.outputs.stdout.bytes"), 10);
 	ck_assert_uint_eq(fake_count(&w, "process.failed"), 1);
 	ck_assert(fake_verified(&w));
 	fake_crash(&w);
@@ -579,7 +412,7 @@ START_TEST(a_start_that_was_not_committed_is_abandoned)
 	ck_assert_uint_eq(w.nabandoned, 1);
 	ck_assert_str_eq(w.abandoned[0], id);
 	ck_assert_uint_eq(fake_count(&w, "process.started"), 0);
-	ck_assert_int_eq(event_number("history.reconstructed", "payload.aborted"), 1);
+	ck_assert_int_eq(fake_event_number(&w, "history.reconstructed", "payload.aborted"), 1);
 }
 END_TEST
 
@@ -595,7 +428,7 @@ START_TEST(only_the_committed_attempt_is_adopted)
 					  { .id = id, .attempt = 1, .started = true } };
 	fake_reopen(&w, held, 2);
 	ck_assert_uint_eq(w.nabandoned, 1);
-	ck_assert_int_eq(event_number("history.reconstructed", "payload.aliveCount"), 1);
+	ck_assert_int_eq(fake_event_number(&w, "history.reconstructed", "payload.aliveCount"), 1);
 }
 END_TEST
 
@@ -634,7 +467,7 @@ START_TEST(stopping_ends_processes_and_rejects_requests)
 	ck_assert_int_eq(second.code, ERR_UNAVAILABLE);
 	fake_exit(&w, p, SIGTERM, 0);
 	ck_assert(stopped);
-	ck_assert(event_has("process.terminated", "payload.reason", "shutdown"));
+	ck_assert(fake_event_has(&w, "process.terminated", "payload.reason", "shutdown"));
 }
 END_TEST
 
@@ -659,20 +492,20 @@ START_TEST(a_process_in_a_given_turn_does_not_end_it)
 	fake_settle(&w);
 	ck_assert_int_eq(second.code, 0);
 	char session[72], thread[72];
-	jval_str(answer(&second, "sessionId"), session, sizeof session);
-	jval_str(answer(&second, "threadId"), thread, sizeof thread);
+	jval_str(fake_answer(&second, "sessionId"), session, sizeof session);
+	jval_str(fake_answer(&second, "threadId"), thread, sizeof thread);
 	r.session_id = session;
 	r.thread_id = thread;
 	struct fake_process *p = fake_run(&w, &r, &reply);
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second); /* the thread is busy */
 	ck_assert_int_eq(second.code, ERR_CONFLICT);
 	char turn[72];
-	jval_str(answer(&reply, "turnId"), turn, sizeof turn);
+	jval_str(fake_answer(&reply, "turnId"), turn, sizeof turn);
 	r.turn_id = turn;
 	struct fake_process *other = fake_run(&w, &r, &second);
-	fake_exit(&w, other, EXITED(0), 0);
+	fake_exit(&w, other, FAKE_EXITED(0), 0);
 	ck_assert_uint_eq(fake_count(&w, "turn.completed"), 0);
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	ck_assert_uint_eq(fake_count(&w, "turn.completed"), 1);
 	r.session_id = "sess_unknown";
 	r.thread_id = r.turn_id = NULL;
@@ -740,54 +573,30 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("engine");
-	TCase *t = tcase_create("process");
-	const TTest *const tests[] = {
-		a_start_is_recorded_before_its_gate_opens,
-		an_end_without_a_report_of_exec_answers_the_start,
-		the_second_start_commits_while_its_sandbox_is_built,
-		a_sandbox_with_fewer_layers_than_recorded_does_not_run,
-		exit_zero_completes_process_and_turn,
-		a_nonzero_exit_code_fails_only_the_turn,
-		a_command_that_cannot_be_executed_fails_with_its_stage,
-		an_init_that_dies_between_commit_and_ready_is_a_failed_start,
-		a_failed_launch_is_recorded,
-		a_wall_limit_terminates_first_and_then_kills,
-		output_resets_the_idle_limit,
-		the_init_reports_the_cpu_limit,
-		terminate_replies_when_the_end_is_recorded,
-		an_end_by_a_clients_signal_is_not_a_completion,
-		an_end_by_another_signal_is_a_completion,
-		other_users_cannot_see_or_control_a_process,
-		a_process_bound_to_its_client_ends_with_it,
-		a_wait_can_time_out_while_the_process_continues,
-		small_output_is_stored_in_events_and_its_file_is_removed,
-		large_output_is_spilled_once_and_reads_back,
-		output_beyond_the_limit_keeps_head_and_tail_and_is_counted,
-		a_stream_that_stays_open_delays_the_end_only_for_a_while,
-		a_write_replies_when_the_pipe_has_accepted_all_input,
-		an_idempotent_write_stores_its_intent_before_it_writes,
-		a_process_that_the_guard_holds_survives_a_crash,
-		a_process_that_the_guard_does_not_hold_is_lost_and_keeps_its_output,
-		a_start_that_was_not_committed_is_abandoned,
-		only_the_committed_attempt_is_adopted,
-		a_client_that_does_not_reconnect_after_a_restart_counts_as_disconnected,
-		stopping_ends_processes_and_rejects_requests,
-		an_unknown_profile_is_rejected,
-		a_process_in_a_given_turn_does_not_end_it,
-		a_reload_that_times_out_fails_and_is_not_named_in_a_later_change,
-		a_reload_that_times_out_does_not_affect_the_next_one,
-		a_load_that_began_before_a_reload_does_not_answer_it,
+	const struct suite_case cases[] = {
+		{ "process", set_up, tear_down, 60,
+		  SUITE_TESTS(a_start_is_recorded_before_its_gate_opens,
+			      an_end_without_a_report_of_exec_answers_the_start,
+			      the_second_start_commits_while_its_sandbox_is_built,
+			      a_sandbox_with_fewer_layers_than_recorded_does_not_run,
+			      exit_zero_completes_process_and_turn, a_nonzero_exit_code_fails_only_the_turn,
+			      a_command_that_cannot_be_executed_fails_with_its_stage,
+			      an_init_that_dies_between_commit_and_ready_is_a_failed_start, a_failed_launch_is_recorded,
+			      a_wall_limit_terminates_first_and_then_kills, output_resets_the_idle_limit,
+			      the_init_reports_the_cpu_limit, terminate_replies_when_the_end_is_recorded,
+			      an_end_by_a_clients_signal_is_not_a_completion, an_end_by_another_signal_is_a_completion,
+			      other_users_cannot_see_or_control_a_process, a_process_bound_to_its_client_ends_with_it,
+			      a_wait_can_time_out_while_the_process_continues,
+			      a_process_that_the_guard_holds_survives_a_crash,
+			      a_process_that_the_guard_does_not_hold_is_lost_and_keeps_its_output,
+			      a_start_that_was_not_committed_is_abandoned, only_the_committed_attempt_is_adopted,
+			      a_client_that_does_not_reconnect_after_a_restart_counts_as_disconnected,
+			      stopping_ends_processes_and_rejects_requests, an_unknown_profile_is_rejected,
+			      a_process_in_a_given_turn_does_not_end_it,
+			      a_reload_that_times_out_fails_and_is_not_named_in_a_later_change,
+			      a_reload_that_times_out_does_not_affect_the_next_one,
+			      a_load_that_began_before_a_reload_does_not_answer_it) },
 	};
 
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, 60);
-	for (size_t i = 0; i < countof(tests); i++)
-		tcase_add_test(t, tests[i]);
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run_cases("engine", cases, 1);
 }

@@ -12,8 +12,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define EXITED(code) ((code) << 8)
-
 static struct fake_host w;
 static struct fake_reply reply, second;
 
@@ -28,15 +26,6 @@ static void tear_down(void)
 	fake_close(&w);
 	buf_done(&reply.json);
 	buf_done(&second.json);
-}
-
-static struct jval answer(const char *path) { return jval_path(jval_of(second.json.data, second.json.len), path); }
-
-static int64_t event_number(const char *path)
-{
-	mem_auto char *json = fake_event(&w, "sandbox.violation");
-
-	return json ? jval_int(jval_path(jval_of(json, strlen(json)), path), -1) : -1;
 }
 
 static struct fake_process *run(void)
@@ -70,8 +59,8 @@ START_TEST(the_first_violation_is_reported_immediately_and_repeats_are_counted)
 	report_violation(p, "write", "/etc/hosts");
 	fake_settle(&w);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 1);
-	ck_assert_int_eq(event_number("payload.count"), 1);
-	ck_assert_int_eq(event_number("payload.pid"), 77);
+	ck_assert_int_eq(fake_event_number(&w, "sandbox.violation", "payload.count"), 1);
+	ck_assert_int_eq(fake_event_number(&w, "sandbox.violation", "payload.pid"), 77);
 	for (int i = 0; i < 1000; i++)
 		report_violation(p, "write", "/etc/hosts");
 	fake_advance(&w, 500);
@@ -79,7 +68,7 @@ START_TEST(the_first_violation_is_reported_immediately_and_repeats_are_counted)
 	fake_advance(&w, 600);
 	fake_settle(&w);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 2);
-	ck_assert_int_eq(event_number("payload.count"), 1000);
+	ck_assert_int_eq(fake_event_number(&w, "sandbox.violation", "payload.count"), 1000);
 	fake_advance(&w, 5000);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 2);
 }
@@ -94,13 +83,13 @@ START_TEST(violations_are_reported_before_the_end_of_the_process)
 	report_violation(p, "write", "/etc/hosts");
 	report_violation(p, "write", "/etc/hosts");
 	report_violation(p, "read", "/etc/shadow");
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	mem_auto char *types = fake_types(&w, before);
 	ck_assert_str_eq(types, "sandbox.violation sandbox.violation sandbox.violation process.completed "
 				"turn.completed thread.updated");
-	ck_assert_int_eq(event_number("payload.count"), 2);
-	ck_assert_int_eq(jval_int(answer("violationCount"), -1), 4);
-	struct jiter it = jiter_on(answer("violations"));
+	ck_assert_int_eq(fake_event_number(&w, "sandbox.violation", "payload.count"), 2);
+	ck_assert_int_eq(jval_int(fake_answer(&second, "violationCount"), -1), 4);
+	struct jiter it = jiter_on(fake_answer(&second, "violations"));
 	ck_assert(jiter_next(&it));
 	ck_assert(jval_is_str(jval_get(it.value, "path"), "/etc/hosts"));
 	ck_assert_int_eq(jval_int(jval_get(it.value, "count"), -1), 3);
@@ -131,7 +120,7 @@ START_TEST(hosts_that_were_tried_without_network_are_listed)
 	report_blocked_host(p, "connect", "", "192.0.2.7", 443);
 	report_blocked_host(p, "connect", "", "2001:db8::1", 80);
 	report_blocked_host(p, "lookup", "example.test", "", -1);
-	fake_exit(&w, p, EXITED(1), 0);
+	fake_exit(&w, p, FAKE_EXITED(1), 0);
 	mem_auto char *json = fake_event(&w, "process.completed");
 	struct jval hosts = jval_path(jval_of(json, strlen(json)), "payload.wouldOpen.allowHosts");
 	static const char wanted[] = "[\"192.0.2.7:443\",\"[2001:db8::1]:80\",\"example.test\"]";
@@ -145,7 +134,7 @@ START_TEST(missed_violations_make_the_count_a_minimum)
 
 	engine_on_violations_missed(w.engine, p->id);
 	report_violation(p, "write", "/etc/hosts");
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	mem_auto char *json = fake_event(&w, "process.completed");
 	struct jval payload = jval_path(jval_of(json, strlen(json)), "payload");
 	ck_assert_int_eq(jval_int(jval_get(payload, "violationCount"), -1), 1);
@@ -159,10 +148,10 @@ START_TEST(benign_violations_are_only_counted_at_the_end)
 
 	report_violation(p, "read", "/root/.bashrc");
 	report_violation(p, "read", "/root/.gitconfig");
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 0);
-	ck_assert_int_eq(jval_int(answer("benignRefusals"), -1), 2);
-	ck_assert_uint_eq(answer("violationCount").type, JT_NONE);
+	ck_assert_int_eq(jval_int(fake_answer(&second, "benignRefusals"), -1), 2);
+	ck_assert_uint_eq(fake_answer(&second, "violationCount").type, JT_NONE);
 }
 END_TEST
 
@@ -175,11 +164,11 @@ START_TEST(many_different_violations_are_combined)
 		snprintf(path, sizeof path, "/etc/%d", i);
 		report_violation(p, i % 2 ? "write" : "read", path);
 	}
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	ck_assert_uint_le(fake_count(&w, "sandbox.violation"), 70);
-	ck_assert_int_eq(jval_int(answer("violationCount"), -1), 5000);
+	ck_assert_int_eq(jval_int(fake_answer(&second, "violationCount"), -1), 5000);
 	size_t n = 0;
-	for (struct jiter it = jiter_on(answer("violations")); jiter_next(&it);)
+	for (struct jiter it = jiter_on(fake_answer(&second, "violations")); jiter_next(&it);)
 		n++;
 	ck_assert_uint_eq(n, 32);
 	ck_assert(fake_verified(&w));

@@ -1,6 +1,7 @@
 /* Tasks and jobs on a scripted host: the test moves the clock and lets the runtime crash at the critical points. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -11,8 +12,6 @@
 
 #include <check.h>
 #include <signal.h>
-
-#define EXITED(code) ((code) << 8)
 
 static struct fake_host w;
 static struct fake_reply reply;
@@ -110,7 +109,7 @@ START_TEST(an_attempt_is_durable_before_its_process_is_launched)
 	ck_assert(task_has("t", "status", "preparing"));
 	struct fake_process *p = run_newest();
 	ck_assert(task_has("t", "status", "running"));
-	end_process(p, EXITED(0));
+	end_process(p, FAKE_EXITED(0));
 	ck_assert(task_has("t", "status", "waiting_input"));
 	ck_assert_int_eq(send_request(engine_complete_task, "{\"taskId\":\"t\"}"), 0);
 	ck_assert(task_has("t", "status", "completed"));
@@ -129,7 +128,7 @@ START_TEST(an_attempt_that_certainly_never_ran_is_launched_again)
 	ck_assert_uint_eq(w.nprocesses, 1);
 	ck_assert_uint_eq(w.processes[0].launches, 2);
 	ck_assert_uint_eq(attempt_count("t"), 1);
-	end_process(run_newest(), EXITED(0));
+	end_process(run_newest(), FAKE_EXITED(0));
 	ck_assert(task_has("t", "status", "completed"));
 }
 END_TEST
@@ -225,7 +224,7 @@ START_TEST(a_task_whose_process_the_guard_holds_continues)
 	fake_reopen(&w, &held, 1);
 	fake_settle(&w);
 	ck_assert(task_has("t", "status", "running"));
-	end_process(p, EXITED(0));
+	end_process(p, FAKE_EXITED(0));
 	ck_assert(task_has("t", "status", "completed"));
 }
 END_TEST
@@ -256,13 +255,13 @@ START_TEST(a_retry_keeps_its_delay_across_a_restart)
 		     "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"false\",\"retryPolicy\":{"
 		     "\"maxAttempts\":3,\"backoffMs\":1000,\"backoffFactor\":10}}");
 	send_request(engine_start_task, "{\"taskId\":\"t\"}");
-	end_process(run_newest(), EXITED(1));
+	end_process(run_newest(), FAKE_EXITED(1));
 	ck_assert(task_has("t", "status", "queued") && task_has("t", "queuedFor", "backoff"));
 	fake_advance(&w, 900);
 	ck_assert_uint_eq(attempt_count("t"), 1);
 	fake_advance(&w, 200);
 	ck_assert_uint_eq(attempt_count("t"), 2);
-	end_process(run_newest(), EXITED(1));
+	end_process(run_newest(), FAKE_EXITED(1));
 	fake_advance(&w, 5000);
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
@@ -272,7 +271,7 @@ START_TEST(a_retry_keeps_its_delay_across_a_restart)
 	ck_assert_uint_eq(attempt_count("t"), 2);
 	fake_advance(&w, 1000);
 	ck_assert_uint_eq(attempt_count("t"), 3);
-	end_process(run_newest(), EXITED(1));
+	end_process(run_newest(), FAKE_EXITED(1));
 	ck_assert(task_has("t", "status", "failed"));
 	ck_assert_uint_eq(fake_count(&w, "task.retrying"), 2);
 }
@@ -485,9 +484,9 @@ START_TEST(a_job_runs_up_to_max_parallel_items)
 	engine_on_ready(w.engine, first->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
 	fake_settle(&w);
 	engine_on_execed(w.engine, first->id);
-	end_process(first, EXITED(1)); /* retried after a second */
+	end_process(first, FAKE_EXITED(1)); /* retried after a second */
 	ck_assert_uint_eq(w.nprocesses, 3);
-	end_process(run_newest(), EXITED(0));
+	end_process(run_newest(), FAKE_EXITED(0));
 	ck_assert_uint_eq(w.nprocesses, 3);
 	ck_assert_uint_eq(job_number("j", "progress.completed"), 1);
 	const struct port_held held = { .id = second->id, .attempt = 1, .started = true };
@@ -497,8 +496,8 @@ START_TEST(a_job_runs_up_to_max_parallel_items)
 	ck_assert_uint_eq(job_number("j", "progress.running"), 1);
 	fake_advance(&w, 1100);
 	ck_assert_uint_eq(w.nprocesses, 4);
-	end_process(run_newest(), EXITED(0));
-	end_process(second, EXITED(0));
+	end_process(run_newest(), FAKE_EXITED(0));
+	end_process(second, FAKE_EXITED(0));
 	ck_assert_uint_eq(job_number("j", "progress.completed"), 3);
 	ck_assert_uint_eq(fake_count(&w, "job.completed"), 1);
 	ck_assert_uint_eq(fake_count(&w, "job.item.failed"), 1);
@@ -521,7 +520,7 @@ START_TEST(an_item_of_a_paused_task_is_launched_after_the_pause)
 	ck_assert_uint_eq(w.processes[0].launches, 1);
 	ck_assert_int_eq(send_request(engine_resume_task, "{\"taskId\":\"t\"}"), 0);
 	ck_assert_uint_eq(w.processes[0].launches, 2);
-	end_process(run_newest(), EXITED(0));
+	end_process(run_newest(), FAKE_EXITED(0));
 	ck_assert_uint_eq(fake_count(&w, "job.completed"), 1);
 }
 END_TEST
@@ -544,39 +543,24 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("task");
-	TCase *t = tcase_create("task");
-	const TTest *const tests[] = {
-		an_attempt_is_durable_before_its_process_is_launched,
-		an_attempt_that_certainly_never_ran_is_launched_again,
-		a_fleet_attempt_that_never_ran_is_not_launched_after_a_restart,
-		a_command_at_the_gate_when_the_lease_ends_does_not_run,
-		a_queued_fleet_task_is_not_started_after_a_restart,
-		a_task_whose_end_cannot_be_proved_is_lost,
-		a_task_whose_process_the_guard_holds_continues,
-		the_process_of_a_failed_task_ends_after_a_restart,
-		a_retry_keeps_its_delay_across_a_restart,
-		a_task_of_a_disconnected_client_is_lost_after_its_heartbeat_time,
-		a_task_of_a_client_has_time_limits,
-		a_pause_stops_the_timeout_of_a_command,
-		a_task_is_cancelled_only_when_all_its_work_has_ended,
-		dependencies_have_no_cycles_and_release_tasks,
-		a_new_child_does_not_wait_for_its_parent,
-		the_depth_limit_applies_to_links_from_the_bottom,
-		methods_are_rejected_in_the_wrong_status,
-		a_job_runs_up_to_max_parallel_items,
-		an_item_of_a_paused_task_is_launched_after_the_pause,
-		a_job_fails_at_its_maximum_runtime,
+	const struct suite_case cases[] = {
+		{ "task", set_up, tear_down, 60,
+		  SUITE_TESTS(
+			  an_attempt_is_durable_before_its_process_is_launched,
+			  an_attempt_that_certainly_never_ran_is_launched_again,
+			  a_fleet_attempt_that_never_ran_is_not_launched_after_a_restart,
+			  a_command_at_the_gate_when_the_lease_ends_does_not_run,
+			  a_queued_fleet_task_is_not_started_after_a_restart, a_task_whose_end_cannot_be_proved_is_lost,
+			  a_task_whose_process_the_guard_holds_continues,
+			  the_process_of_a_failed_task_ends_after_a_restart, a_retry_keeps_its_delay_across_a_restart,
+			  a_task_of_a_disconnected_client_is_lost_after_its_heartbeat_time,
+			  a_task_of_a_client_has_time_limits, a_pause_stops_the_timeout_of_a_command,
+			  a_task_is_cancelled_only_when_all_its_work_has_ended,
+			  dependencies_have_no_cycles_and_release_tasks, a_new_child_does_not_wait_for_its_parent,
+			  the_depth_limit_applies_to_links_from_the_bottom, methods_are_rejected_in_the_wrong_status,
+			  a_job_runs_up_to_max_parallel_items, an_item_of_a_paused_task_is_launched_after_the_pause,
+			  a_job_fails_at_its_maximum_runtime) },
 	};
 
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, 60);
-	for (size_t i = 0; i < countof(tests); i++)
-		tcase_add_test(t, tests[i]);
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run_cases("task", cases, 1);
 }

@@ -1,6 +1,7 @@
 /* Processes on terminals: typed input, which part of it is recorded, and how soon output is reported. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -30,8 +31,6 @@ static void tear_down(void)
 	buf_done(&reply.json);
 	buf_done(&second.json);
 }
-
-static struct jval answer(const char *path) { return jval_path(jval_of(second.json.data, second.json.len), path); }
 
 /* A member of the last event of that type, as text. */
 static char *member(const char *type, const char *path)
@@ -124,7 +123,8 @@ START_TEST(the_end_of_input_is_sent_as_a_character)
 {
 	type("line\n");
 	end_input();
-	ck_assert(jval_is_str(answer("sent"), "eof") && jval_bool(answer("canonical"), false));
+	ck_assert(jval_is_str(fake_answer(&second, "sent"), "eof") &&
+		  jval_bool(fake_answer(&second, "canonical"), false));
 	ck_assert_str_eq(buf_cstr(&shell->input), "line\n\x04");
 	ck_member("process.input", "payload.kind", "\"eof\"");
 	buf_reset(&shell->input);
@@ -136,7 +136,7 @@ START_TEST(the_end_of_input_is_sent_as_a_character)
 	type("half");
 	end_input();
 	ck_assert_str_eq(buf_cstr(&shell->input), "half\x05");
-	ck_assert(!jval_bool(answer("canonical"), true));
+	ck_assert(!jval_bool(fake_answer(&second, "canonical"), true));
 	shell->line.eof = 0;
 	end_input();
 	ck_assert_int_eq(second.code, ERR_STATE);
@@ -154,7 +154,7 @@ START_TEST(a_resize_is_recorded_and_survives_a_restart)
 	engine_resize_process(w.engine, shell->id, 50, 132, &fake_caller, fake_reply_fn, &second);
 	fake_settle(&w);
 	ck_assert_int_eq(second.code, 0);
-	ck_assert_uint_eq(jval_uint(answer("rows"), 0), 50);
+	ck_assert_uint_eq(jval_uint(fake_answer(&second, "rows"), 0), 50);
 	ck_assert_uint_eq(shell->rows, 50);
 	ck_member("process.input", "payload.kind", "\"resize\"");
 	ck_member("process.input", "payload.cols", "132");
@@ -226,27 +226,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("terminal");
-	TCase *t = tcase_create("terminal");
-	const TTest *const tests[] = {
-		a_terminal_has_one_stream_and_a_recorded_size,
-		input_is_recorded_unless_echo_is_off,
-		a_secret_that_waited_is_redacted,
-		the_end_of_input_is_sent_as_a_character,
-		a_resize_is_recorded_and_survives_a_restart,
-		pipes_have_no_size,
-		an_echo_is_reported_immediately,
-		a_terminal_process_is_terminated_by_a_hangup,
+	const struct suite_case cases[] = {
+		{ "terminal", set_up, tear_down, 60,
+		  SUITE_TESTS(a_terminal_has_one_stream_and_a_recorded_size, input_is_recorded_unless_echo_is_off,
+			      a_secret_that_waited_is_redacted, the_end_of_input_is_sent_as_a_character,
+			      a_resize_is_recorded_and_survives_a_restart, pipes_have_no_size,
+			      an_echo_is_reported_immediately, a_terminal_process_is_terminated_by_a_hangup) },
 	};
 
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, 60);
-	for (size_t i = 0; i < countof(tests); i++)
-		tcase_add_test(t, tests[i]);
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run_cases("terminal", cases, 1);
 }

@@ -15,8 +15,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#define EXITED(code) ((code) << 8)
-
 static struct fake_host w;
 static struct fake_reply reply;
 static struct buf text;
@@ -86,12 +84,12 @@ START_TEST(a_command_has_its_status_and_both_streams)
 
 	print(p, STREAM_STDOUT, "hello\n");
 	print(p, STREAM_STDERR, "careful");
-	fake_exit(&w, p, EXITED(3), 0);
+	fake_exit(&w, p, FAKE_EXITED(3), 0);
 	result(0);
 	ck_assert(failed);
 	HAS("Exit code 3");
 	HAS("--- stdout ---\nhello\n--- stderr ---\ncareful\n");
-	fake_exit(&w, call("shell", "{\"commandLine\":\"x\"}"), EXITED(0), 0);
+	fake_exit(&w, call("shell", "{\"commandLine\":\"x\"}"), FAKE_EXITED(0), 0);
 	result(0);
 	ck_assert(!failed);
 	HAS("Exit code 0");
@@ -116,7 +114,7 @@ START_TEST(long_output_keeps_head_and_tail_with_whole_lines)
 		snprintf(line, sizeof line, "line %04d of öutput\n", i);
 		print(p, STREAM_STDOUT, line);
 	}
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	mem_auto char *whole = mem_strdup(result(1000));
 	ck_assert_uint_lt(text.len, 1400);
 	HAS("line 0000 of öutput\n");
@@ -141,7 +139,7 @@ START_TEST(bytes_that_are_not_text_are_replaced)
 	struct fake_process *p = call("shell", "{\"commandLine\":\"x\"}");
 
 	fake_print(&w, p, STREAM_STDOUT, "a\xff\033[31mb\n", 9);
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	result(0);
 	HAS("a\\xffb\n");
 }
@@ -162,7 +160,7 @@ START_TEST(denials_name_the_argument_that_would_ask_for_access)
 
 	engine_on_violation(w.engine, p->id, &v);
 	fake_settle(&w);
-	fake_exit(&w, p, EXITED(1), 0);
+	fake_exit(&w, p, FAKE_EXITED(1), 0);
 	result(0);
 	HAS("Denied by the sandbox: write /srv/data/file (outside the write roots)\n");
 	HAS("\"sandbox\":{\"writeRoots\":[\"/srv/data\"]}");
@@ -176,7 +174,7 @@ START_TEST(a_file_has_numbered_lines_and_an_offset_to_continue)
 	print(p, STREAM_STDOUT,
 	      "{\"path\":\"a\",\"bytes\":90,\"lines\":30,\"truncated\":true,\"encoding\":\"utf8\","
 	      "\"content\":\"one\\r\\ntwo\\r\\n\"}\n");
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	result(0);
 	ck_assert(!failed);
 	ck_assert_str_eq(text.data, "    11\tone\n    12\ttwo\n[lines 11 to 12 of 30; go on with offset 12]\n");
@@ -190,17 +188,17 @@ START_TEST(changed_files_and_listings_are_lines)
 	struct fake_process *p = call("write_file", "{\"path\":\"a\",\"content\":\"x\"}");
 
 	print(p, STREAM_STDOUT, "{\"files\":[{\"path\":\"a\",\"change\":\"created\",\"bytes\":1}]}\n");
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	ck_assert_str_eq(result(0), "created a (1 bytes)\n");
 	p = call("list_directory", "{}");
 	print(p, STREAM_STDOUT,
 	      "{\"path\":\".\",\"entries\":[{\"name\":\"d\",\"type\":\"directory\"},{\"name\":\"f\",\"type\":\"file\","
 	      "\"bytes\":7}],\"truncated\":false}\n");
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	ck_assert_str_eq(result(0), "d/\nf  7\n");
 	p = call("read_file", "{\"path\":\"a\"}");
 	print(p, STREAM_STDOUT, "{\"error\":{\"category\":\"not_found\",\"message\":\"read 'a': no such file\"}}\n");
-	fake_exit(&w, p, EXITED(1), 0);
+	fake_exit(&w, p, FAKE_EXITED(1), 0);
 	result(0);
 	ck_assert(failed);
 	HAS("Failed (not_found): read 'a': no such file\n");
@@ -212,7 +210,7 @@ START_TEST(matches_and_near_misses_are_shown)
 	struct fake_process *p = call("grep", "{\"pattern\":\"x\"}");
 
 	print(p, STREAM_STDOUT, "{\"matches\":2,\"truncated\":true,\"text\":\"a:1:x\\nb:2:x\\n\"}\n");
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	ck_assert_str_eq(result(0), "a:1:x\nb:2:x\n[there are more matches; search fewer files or for something more "
 				    "specific]\n");
 	result(8);
@@ -220,7 +218,7 @@ START_TEST(matches_and_near_misses_are_shown)
 	p = call("edit_file", "{\"path\":\"a\",\"oldText\":\"x\",\"newText\":\"y\"}");
 	print(p, STREAM_STDOUT,
 	      "{\"nearMiss\":\"at line 7:\\n\",\"error\":{\"category\":\"conflict\",\"message\":\"not there\"}}\n");
-	fake_exit(&w, p, EXITED(1), 0);
+	fake_exit(&w, p, FAKE_EXITED(1), 0);
 	result(0);
 	ck_assert(failed);
 	HAS("Failed (conflict): not there\nat line 7:\n");

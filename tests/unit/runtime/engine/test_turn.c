@@ -1,6 +1,7 @@
 /* Turns, queues, tool calls and actions on a scripted host, with crashes at critical points. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -9,8 +10,6 @@
 
 #include <check.h>
 #include <jansson.h>
-
-#define EXITED(code) ((code) << 8)
 
 static struct fake_host w;
 static struct fake_reply reply, other;
@@ -80,13 +79,6 @@ static bool turn_is(const char *turn, const char *status)
 	return jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), status);
 }
 
-static bool event_has(const char *type, const char *path, const char *value)
-{
-	mem_auto char *json = fake_event(&w, type);
-
-	return json && jval_is_str(jval_path(jval_of(json, strlen(json)), path), value);
-}
-
 #define TWO "[{\"type\":\"command\",\"commandLine\":\"one\"},{\"type\":\"command\",\"commandLine\":\"two\"}]"
 #define ONE "[{\"type\":\"command\",\"commandLine\":\"one\"}]"
 #define TEXT "[{\"type\":\"text\",\"text\":\"hello\"}]"
@@ -100,10 +92,10 @@ START_TEST(parts_run_one_after_the_other)
 	ck_assert_uint_eq(w.nprocesses, 1);
 	struct fake_process *p = run_newest();
 	ck_assert_uint_eq(w.nprocesses, 1);
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	ck_assert_uint_eq(w.nprocesses, 2);
 	ck_assert(turn_is(turn, "running"));
-	fake_exit(&w, run_newest(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), FAKE_EXITED(0), 0);
 	ck_assert(turn_is(turn, "completed"));
 	ck_assert_uint_eq(fake_count(&w, "tool.result"), 2);
 	ck_assert_uint_eq(fake_count(&w, "tool.catalog.resolved"), 1);
@@ -116,11 +108,11 @@ START_TEST(a_failure_skips_the_remaining_parts)
 	char turn[72];
 
 	submit(NULL, TWO, &reply, turn);
-	fake_exit(&w, run_newest(), EXITED(1), 0);
+	fake_exit(&w, run_newest(), FAKE_EXITED(1), 0);
 	ck_assert_uint_eq(w.nprocesses, 1);
 	ck_assert(turn_is(turn, "failed"));
-	ck_assert(event_has("turn.failed", "payload.category", "exit"));
-	ck_assert(event_has("tool.failed", "payload.category", "exit"));
+	ck_assert(fake_event_has(&w, "turn.failed", "payload.category", "exit"));
+	ck_assert(fake_event_has(&w, "tool.failed", "payload.category", "exit"));
 }
 END_TEST
 
@@ -157,7 +149,7 @@ START_TEST(a_call_without_a_process_is_started_again_after_a_crash)
 	fake_reopen(&w, NULL, 0);
 	fake_settle(&w);
 	ck_assert_uint_eq(w.nprocesses, 2); /* the first one never passed the gate */
-	fake_exit(&w, run_newest(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), FAKE_EXITED(0), 0);
 	ck_assert(turn_is(turn, "completed"));
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
 }
@@ -174,13 +166,13 @@ START_TEST(after_a_crash_a_running_call_continues_or_is_lost)
 	fake_reopen(&w, &held, 1);
 	fake_settle(&w);
 	ck_assert(turn_is(turn, "running"));
-	fake_exit(&w, p, EXITED(0), 0);
+	fake_exit(&w, p, FAKE_EXITED(0), 0);
 	run_newest();
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
 	fake_settle(&w);
 	ck_assert(turn_is(turn, "lost"));
-	ck_assert(event_has("tool.failed", "status", "lost"));
+	ck_assert(fake_event_has(&w, "tool.failed", "status", "lost"));
 }
 END_TEST
 
@@ -195,7 +187,7 @@ START_TEST(a_queue_is_held_after_a_crash)
 	fake_crash(&w);
 	fake_reopen(&w, NULL, 0);
 	fake_settle(&w);
-	ck_assert(event_has("queue.changed", "payload.resumeState", "held"));
+	ck_assert(fake_event_has(&w, "queue.changed", "payload.resumeState", "held"));
 	const struct turn_verdict done = { .turn_id = first };
 	engine_complete_turn(w.engine, &done, &fake_caller, fake_reply_fn, &reply);
 	fake_settle(&w);
@@ -203,7 +195,7 @@ START_TEST(a_queue_is_held_after_a_crash)
 	engine_resume_thread(w.engine, NULL, thread, &fake_caller, fake_reply_fn, &reply);
 	fake_settle(&w);
 	ck_assert(turn_is(second, "running"));
-	fake_exit(&w, run_newest(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), FAKE_EXITED(0), 0);
 	ck_assert(turn_is(second, "completed"));
 }
 END_TEST
@@ -229,7 +221,7 @@ START_TEST(an_interrupt_is_completed_after_a_crash)
 	ck_assert_uint_ne(p->signals, 0); /* it is signalled again */
 	fake_exit(&w, p, 15, 0);
 	ck_assert(turn_is(turn, "cancelled"));
-	ck_assert(event_has("turn.failed", "payload.message", "enough"));
+	ck_assert(fake_event_has(&w, "turn.failed", "payload.message", "enough"));
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
 }
 END_TEST
@@ -281,8 +273,8 @@ START_TEST(an_action_that_times_out_is_denied)
 	fake_reopen(&w, NULL, 0);
 	fake_advance(&w, 2000);
 	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 1);
-	ck_assert(event_has("action.resolved", "payload.decision", "deny"));
-	ck_assert(event_has("action.resolved", "status", "timed_out"));
+	ck_assert(fake_event_has(&w, "action.resolved", "payload.decision", "deny"));
+	ck_assert(fake_event_has(&w, "action.resolved", "status", "timed_out"));
 	ck_assert(turn_is(turn, "waiting_permission"));
 	fake_advance(&w, 60000);
 	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 2);
@@ -381,7 +373,7 @@ START_TEST(a_call_is_started_once)
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.created"), 0);
 	size_t n = w.nprocesses;
-	fake_exit(&w, run_newest(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), FAKE_EXITED(0), 0);
 	ck_assert_uint_eq(n, 1);
 	ck_assert_uint_eq(fake_count(&w, "tool.result"), 1);
 	json_decref(arguments);
@@ -404,7 +396,7 @@ START_TEST(a_call_waits_for_a_client_of_its_user)
 	engine_client_connected(w.engine, &fake_caller);
 	fake_settle(&w);
 	ck_assert_uint_eq(w.nprocesses, 2);
-	fake_exit(&w, run_newest(), EXITED(0), 0);
+	fake_exit(&w, run_newest(), FAKE_EXITED(0), 0);
 	ck_assert(turn_is(turn, "completed"));
 }
 END_TEST
@@ -427,54 +419,38 @@ static void run_loop_turn(const char *printed, int wait_status)
 
 START_TEST(a_prompt_from_a_file_is_not_replaced_when_its_reader_fails)
 {
-	run_loop_turn("", EXITED(1));
-	ck_assert(event_has("context.resolved", "payload.refs.systemPrompt.source", "built-in"));
+	run_loop_turn("", FAKE_EXITED(1));
+	ck_assert(fake_event_has(&w, "context.resolved", "payload.refs.systemPrompt.source", "built-in"));
 	mem_auto char *json = fake_event(&w, "context.resolved");
 	ck_assert_ptr_nonnull(strstr(json, "system_prompt_file"));
 	run_loop_turn(
 		"{\"files\":[],\"omitted\":[],\"text\":\"\",\"systemPrompt\":{\"path\":\"/p\",\"text\":\"Mine.\"}}",
-		EXITED(0));
-	ck_assert(event_has("context.resolved", "payload.refs.systemPrompt.source", "file"));
-	run_loop_turn("", EXITED(1));
-	ck_assert(event_has("turn.failed", "payload.category", "store"));
+		FAKE_EXITED(0));
+	ck_assert(fake_event_has(&w, "context.resolved", "payload.refs.systemPrompt.source", "file"));
+	run_loop_turn("", FAKE_EXITED(1));
+	ck_assert(fake_event_has(&w, "turn.failed", "payload.category", "store"));
 	ck_assert_uint_eq(fake_count(&w, "model.requested"), 0);
-	run_loop_turn("{\"files\":[],\"omitted\":[],\"text\":\"\"}", EXITED(0));
-	run_loop_turn("", EXITED(1));
-	ck_assert(event_has("context.resolved", "payload.refs.systemPrompt.source", "built-in"));
-	ck_assert(!event_has("turn.failed", "payload.category", "store"));
+	run_loop_turn("{\"files\":[],\"omitted\":[],\"text\":\"\"}", FAKE_EXITED(0));
+	run_loop_turn("", FAKE_EXITED(1));
+	ck_assert(fake_event_has(&w, "context.resolved", "payload.refs.systemPrompt.source", "built-in"));
+	ck_assert(!fake_event_has(&w, "turn.failed", "payload.category", "store"));
 }
 END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("turn");
-	TCase *t = tcase_create("turn");
-	const TTest *const tests[] = {
-		parts_run_one_after_the_other,
-		a_failure_skips_the_remaining_parts,
-		of_two_concurrent_submissions_only_one_starts,
-		a_call_without_a_process_is_started_again_after_a_crash,
-		after_a_crash_a_running_call_continues_or_is_lost,
-		a_call_is_started_once,
-		a_prompt_from_a_file_is_not_replaced_when_its_reader_fails,
-		a_call_waits_for_a_client_of_its_user,
-		a_queue_is_held_after_a_crash,
-		an_interrupt_is_completed_after_a_crash,
-		an_action_waits_for_its_answer,
-		an_action_that_times_out_is_denied,
-		a_call_without_a_known_policy_is_not_allowed,
-		other_users_see_neither_turns_nor_actions,
-		a_call_is_reported_only_when_it_is_durable,
+	const struct suite_case cases[] = {
+		{ "turn", set_up, tear_down, 60,
+		  SUITE_TESTS(parts_run_one_after_the_other, a_failure_skips_the_remaining_parts,
+			      of_two_concurrent_submissions_only_one_starts,
+			      a_call_without_a_process_is_started_again_after_a_crash,
+			      after_a_crash_a_running_call_continues_or_is_lost, a_call_is_started_once,
+			      a_prompt_from_a_file_is_not_replaced_when_its_reader_fails,
+			      a_call_waits_for_a_client_of_its_user, a_queue_is_held_after_a_crash,
+			      an_interrupt_is_completed_after_a_crash, an_action_waits_for_its_answer,
+			      an_action_that_times_out_is_denied, a_call_without_a_known_policy_is_not_allowed,
+			      other_users_see_neither_turns_nor_actions, a_call_is_reported_only_when_it_is_durable) },
 	};
 
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, 60);
-	for (size_t i = 0; i < countof(tests); i++)
-		tcase_add_test(t, tests[i]);
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run_cases("turn", cases, 1);
 }
