@@ -245,6 +245,8 @@ static int fail_limit(enum plan_limit l, int errnum, struct err *e)
 	if (errnum == ENOENT)
 		return set_unavailable(l, e, "this kernel has no file for it in the %s controller's cgroups",
 				       rows[controllers[l]].name);
+	if (errnum == EINVAL && l == PLAN_LIMIT_CPUS) /* v1; v2 accepts it, and the smaller one counts */
+		return set_unavailable(l, e, "the cgroup in which bailiff runs has a smaller limit: use fewer cpus");
 	return set_unavailable(l, e, "the kernel refused it: %s", strerror(errnum));
 }
 

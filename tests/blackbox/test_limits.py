@@ -79,6 +79,29 @@ def test_cpus_limits_the_cpu_time_of_the_tree(home):
         assert "throttledMs" not in free["usage"], free
 
 
+def test_more_cpus_than_the_daemons_cgroup_has_are_rejected_with_the_reason():
+    """Only v1 rejects that: with v2 the smaller limit counts."""
+    if os.geteuid() != 0:
+        raise Skip("requires root")
+    with open("/proc/self/mountinfo") as f:
+        mounts = [line.split(" - ") for line in f]
+    top = next((left.split()[4] for left, right in mounts if right.startswith("cgroup ") and "cpu" in right.split()[-1].split(",")), None)
+    if not top:
+        raise Skip("no cgroup v1 limits the processors here")
+    folder = os.path.join(top, f"small-{os.getpid()}")
+    os.mkdir(folder)
+    try:
+        with open(os.path.join(folder, "cpu.cfs_quota_us"), "w") as f:
+            f.write("50000")
+        with harness.Home(through=("sh", "-c", f'echo $$ >{folder}/cgroup.procs && exec "$@"', "sh")) as home, client(home) as rpc:
+            why = refused(rpc, cpus=2)
+            assert why and why.endswith("the cgroup in which bailiff runs has a smaller limit: use fewer cpus"), why
+            assert refused(rpc, cpus=0.25) is None
+    finally:
+        until("the daemon's cgroup is empty", lambda: not open(os.path.join(folder, "cgroup.procs")).read())
+        os.rmdir(folder)
+
+
 def test_cpus_from_the_command_line(home):
     with client(home) as rpc:
         why = refused(rpc, cpus=1.5)

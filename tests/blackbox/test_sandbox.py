@@ -221,34 +221,25 @@ def test_a_workspace_that_is_replaced_is_searched_again(home):
         shutil.rmtree(tree)
 
 
-@contextlib.contextmanager
-def started_by(*way):
-    """A daemon that was started through another program."""
-    with Home(start=False) as home:
-        plain, harness.subprocess.Popen = harness.subprocess.Popen, lambda argv, **more: plain([*way, *argv], **more)
-        try:
-            home.start()
-        finally:
-            harness.subprocess.Popen = plain
-        yield home
-
-
 def test_raised_priority_of_the_daemon_is_not_inherited():
     """Commands do not inherit a negative nice value or real-time priority."""
     script = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0))"
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     ways = [([], ours), (["nice", "-n", "5"], min(ours + 5, 19))]
     if os.geteuid() == 0:
-        ways += [(["nice", "-n", str(-5 - ours)], 0), (["chrt", "-f", "5"], 0), (["chrt", "-r", "5"], 0)]
+        ways += [(["nice", "-n", str(-5 - ours)], 0)]
+        # The cgroup of these tests may have no time for real-time priority.
+        ways += [(way, 0) for way in (["chrt", "-f", "5"], ["chrt", "-r", "5"])
+                 if harness.subprocess.run([*way, "true"], stderr=harness.subprocess.DEVNULL).returncode == 0]
     for way, wanted in ways:
-        with started_by(*way) as home:
+        with Home(through=way) as home:
             for _ in range(5):  # with prebuilt sandboxes too
                 told = run(home, f'python3 -c "{script}"').text.split()
                 assert told == [str(wanted), "0"], (way, told, wanted)
 
 
 def test_core_limit_is_zero_by_default():
-    with started_by("prlimit", "--core=1000000:", "--") as home:
+    with Home(through=("prlimit", "--core=1000000:", "--")) as home:
         for _ in range(5):
             assert run(home, "ulimit -c; ulimit -c $(ulimit -Hc)").text.split()[0] == "0"
 
@@ -260,7 +251,7 @@ def test_a_crash_is_not_handled_outside():
     raised = harness.subprocess.run(["prlimit", "--core=0:0", "--", "prlimit", "--core=0:1", "--", "true"], stderr=harness.subprocess.DEVNULL).returncode == 0
     script = "import resource as r; print(*r.getrlimit(r.RLIMIT_CORE))"
     for hard, wanted in ((0, "1 1" if raised else "0 0"), (1000000, "1 1" if piped else "1 1000000")):
-        with started_by("prlimit", f"--core=0:{hard}", "--") as home:
+        with Home(through=("prlimit", f"--core=0:{hard}", "--")) as home:
             for _ in range(3):
                 assert run(home, f'python3 -c "{script}"').text.strip() == wanted, (hard, wanted)
 
@@ -270,7 +261,7 @@ def test_limits_of_the_daemon_are_not_inherited():
     if harness.subprocess.run(raised + ["true"], stderr=harness.subprocess.DEVNULL).returncode:
         raise Skip("limits cannot be raised here")
     script = "import resource as r; print([r.getrlimit(x)[1] for x in (r.RLIMIT_RTPRIO, r.RLIMIT_NICE, r.RLIMIT_MEMLOCK)])"
-    with started_by(*raised) as home:
+    with Home(through=raised) as home:
         for _ in range(5):
             assert run(home, f'python3 -c "{script}"').text.strip() == f"[0, 0, {8 << 20}]"
 
