@@ -37,7 +37,7 @@ void speculative_add(struct store *store, struct store_batch *b)
 {
 	struct speculative *a = &store->speculative;
 
-	if (!store->project_speculative || !b->nevents)
+	if (!b->nevents)
 		return;
 	b->ordinal = ++a->ordinal;
 	TAILQ_INSERT_TAIL(&a->undecided, b, undecided);
@@ -69,7 +69,7 @@ int speculative_refresh(struct store *store, struct err *e)
 		/* The snapshot has its documents; older versions of them in the map would hide those. */
 		if (committed)
 			docs_sweep(&a->docs, b->ordinal);
-		if (!committed)
+		if (!committed && store->project_speculative)
 			project_batch(store, b, &m);
 		b->projected = true;
 		a->unprojected--;
@@ -110,4 +110,24 @@ void speculative_resolve(struct store *store, struct store_batch *b)
 		docs_done(&a->docs);
 	else
 		docs_sweep(&a->docs, ordinal);
+}
+
+bool speculative_has_id(const struct store *store, enum id_field field, const char *id)
+{
+	const size_t len = strlen(id);
+	const struct store_batch *b;
+	struct err e = ERR_INIT;
+
+	TAILQ_FOREACH (b, &store->speculative.undecided, undecided) {
+		for (size_t i = 0; i < b->nevents; i++) {
+			const struct batch_event *at = &b->events[i];
+			struct event_view ev;
+
+			if (event_view_of(b->records.data + at->offset, at->length, 0, &ev, &e) != 0)
+				return true; /* unknown */
+			if (ev.ids[field].text && ev.ids[field].len == len && memcmp(ev.ids[field].text, id, len) == 0)
+				return true;
+		}
+	}
+	return false;
 }

@@ -17,6 +17,7 @@
  * Sequence numbers are not known yet: projections see 0.
  */
 
+#include "runtime/event/event.h"
 #include "runtime/store/docs.h"
 
 #include <stdbool.h>
@@ -41,5 +42,7 @@ void speculative_add(struct store *store, struct store_batch *b);
 /* Call it before reading `docs`. */
 int speculative_refresh(struct store *store, struct err *e);
 void speculative_resolve(struct store *store, struct store_batch *b);
+/* Whether a batch that is not dispatched yet has an event with this id. */
+bool speculative_has_id(const struct store *store, enum id_field field, const char *id);
 
 #endif

@@ -231,6 +231,11 @@ uint64_t store_first_sequence(const struct store *store) { return atomic_load(&s
 
 size_t store_queued(const struct store *store) { return store->pending; }
 
+bool store_undispatched(const struct store *store, enum id_field field, const char *id)
+{
+	return speculative_has_id(store, field, id);
+}
+
 bool store_full(const struct store *store) { return atomic_load(&store->full); }
 
 bool store_disk_full(const struct store *store) { return atomic_load(&store->disk_full); }

@@ -149,6 +149,12 @@ size_t store_queued(const struct store *store);  /* batches not dispatched yet, 
 bool store_full(const struct store *store);      /* batches without STORE_MUST are rejected at present */
 bool store_disk_full(const struct store *store); /* … because of the disk, and not of the quota */
 
+/*
+ * Whether an event with this id was submitted and is not dispatched yet. It is not among store_events, but documents
+ * may be as after it, because they are read as committed.
+ */
+bool store_undispatched(const struct store *store, enum id_field field, const char *id);
+
 /* ---- reading (loop thread) ---- */
 
 struct store_query {

@@ -280,27 +280,10 @@ static int find_dependents(struct expiry_search *s, struct err *e)
 	return tasks ? store_model_scan(s->store, VIEW_LIVE_TASK, NULL, NULL, false, stop_at_first, &s->alive, e) : 0;
 }
 
-/* A batch that is not committed yet changes the session. */
-static int check_uncommitted(struct expiry_search *s, struct err *e)
-{
-	buf_auto struct buf committed = BUF_INIT, speculative = BUF_INIT;
-	int a = store_model_get(s->store, VIEW_SESSION, s->session_id, &committed, e);
-	int b = a < 0 ? -1 : store_model_get_speculative(s->store, VIEW_SESSION, s->session_id, &speculative, e);
-
-	if (a < 0 || b < 0)
-		return -1;
-	s->alive |= a != b || strcmp(buf_cstr(&committed), buf_cstr(&speculative)) != 0;
-	return 0;
-}
-
-/*
- * The uncommitted state is compared first. Everything here runs on the loop thread, so no batch can be submitted
- * between that and the end of the search.
- */
 int view_session_documents(struct store *store, const char *session_id, found_fn fn, void *ctx, struct err *e)
 {
 	struct expiry_search s = { .store = store, .session_id = session_id };
-	int r = check_uncommitted(&s, e);
+	int r = 0;
 
 	add_owner(&s, OF_SESSION, session_id);
 	store_snapshot_begin(store);

@@ -24,16 +24,13 @@
 #define AT_ONCE_NS (3ull * 1000 * 1000) /* the event loop waits meanwhile */
 #define DOCUMENTS_AN_EVENT 200u
 #define DAY_US (24ull * 60 * 60 * 1000000)
-#define CLOCK_US 1000000ull /* more is not an adjustment of the clock */
 
 struct retention {
 	struct retention_queue *queue;
 	struct retention *next;
 	struct store *store;
 	uint64_t floor, idem_before_us;
-	uint64_t quiet_since;     /* a session with an event after this one stays, */
-	uint64_t began_us;        /* and so does one that was changed since then, … */
-	uint64_t began_boot_ns;   /* … which is also known by this clock, if the other one is set meanwhile */
+	uint64_t quiet_since;     /* a session with an event after this one stays */
 	bool all;                 /* except the newest event: retention's own events are removed too */
 	char after[VIEW_KEY_MAX]; /* sessions up to this one were checked */
 	retention_done_fn done;
@@ -201,12 +198,13 @@ static bool is_activity(void *ctx, const struct event_view *ev)
 	return !*(bool *)ctx;
 }
 
+/* What was submitted and is not dispatched yet is activity, too: the documents may be as after it. */
 static int is_quiet(const struct retention *r, const char *session_id, bool *ret, struct err *e)
 {
 	const struct store_query q = { .after = r->quiet_since, .index = ID_SESSION, .id = session_id };
-	bool active = false;
+	bool active = store_undispatched(r->store, ID_SESSION, session_id);
 
-	if (store_events(r->store, &q, is_activity, &active, e) < 0)
+	if (!active && store_events(r->store, &q, is_activity, &active, e) < 0)
 		return -1;
 	*ret = !active;
 	return 0;
@@ -252,19 +250,6 @@ static void expire_session(struct leaving *l)
 		at = expired_fact(l, at, end);
 }
 
-/*
- * Whether something happened since the run began. A time after now is not such a time: the clock was ahead when it was
- * recorded. If the clock was set during the run, that is not certain, and it counts as new; the next run decides.
- */
-static bool is_new(const struct retention *r, uint64_t real_us)
-{
-	const uint64_t now = clock_real_us(), passed = (clock_boot_ns() - r->began_boot_ns) / 1000;
-	const uint64_t began = now > passed ? now - passed : 0; /* by the clock as it is now */
-	const bool set = began > r->began_us + CLOCK_US || r->began_us > began + CLOCK_US;
-
-	return real_us >= (began < r->began_us ? began : r->began_us) && (set || real_us <= now + CLOCK_US);
-}
-
 /* 1 = it expires, 0 = it stays. */
 static int check_session(struct retention *r, const char *session_id, struct store_batch *batch, struct err *e)
 {
@@ -275,10 +260,6 @@ static int check_session(struct retention *r, const char *session_id, struct sto
 	int known = view_read(r->store, &session_schema, session_id, &text, &d, e);
 	if (known != 0 || strcmp(d.kind, "system") == 0)
 		return known < 0 ? -1 : 0;
-	/* Documents are read as committed, events only up to what was dispatched: the newest sessions have no visible
-	 * event yet. */
-	if (is_new(r, d.createdAt) || (d.updatedAt != VIEW_ABSENT && is_new(r, d.updatedAt)))
-		return 0;
 	if (is_quiet(r, session_id, &quiet, e) < 0)
 		return -1;
 	int alive = quiet ? view_session_documents(r->store, session_id, take_document, &documents, e) : 1;
@@ -386,8 +367,6 @@ void retention_run(struct retention_queue *q, struct store *s, uint64_t floor, u
 	r->store = s;
 	r->floor = floor;
 	r->all = floor > store_last_sequence(s);
-	r->began_us = clock_real_us();
-	r->began_boot_ns = clock_boot_ns();
 	r->idem_before_us = idem_before_us;
 	r->done = done;
 	r->ctx = ctx;
