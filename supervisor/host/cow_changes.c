@@ -395,12 +395,12 @@ static bool run_is_recorded(const struct cow_changes_job *j)
 	return store_events(j->changes->store, &q, is_run_summary, &recorded, &e) < 0 || recorded;
 }
 
-static bool run_is_requested(const struct cow_changes_job *j)
+static bool run_is_requested(const struct cow_changes *c, const char *process_id)
 {
 	const struct cow_changes_job *other;
 
-	TAILQ_FOREACH (other, &j->changes->jobs, link)
-		if (is_run(other) && strcmp(other->key.id, j->key.id) == 0)
+	TAILQ_FOREACH (other, &c->jobs, link)
+		if (is_run(other) && strcmp(other->key.id, process_id) == 0)
 			return true;
 	return false;
 }
@@ -456,24 +456,28 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 		return;
 	}
 	j->waiting = true;
-	if (!run_is_requested(j))
-		cow_changes_on_ended(c, process_id); /* an earlier runtime died before it recorded the end */
+	cow_changes_on_ended(c, process_id);
 }
 
 void cow_changes_drop(struct cow_changes *c, const char *id) { job_send(job_new(c, CHANGE_OP_DROP, id)); }
 
 void cow_changes_on_ended(struct cow_changes *c, const char *process_id)
 {
-	struct cow_changes_job *j = job_new(c, CHANGE_OP_DIFF, process_id);
+	struct cow_changes_job *j;
 	struct err e = ERR_INIT;
 
-	j->source = "run";
-	if (job_find(j, VIEW_ANY_UID, &e) == 0) {
-		job_send(j);
+	if (run_is_requested(c, process_id))
 		return;
+	j = job_new(c, CHANGE_OP_DIFF, process_id);
+	j->source = "run";
+	if (job_find(j, VIEW_ANY_UID, &e) < 0) {
+		job_free(j);
+		cow_changes_drop(c, process_id); /* it never ran, or not copy-on-write: remove what there is of it */
+	} else if (run_is_recorded(j)) {
+		job_free(j);
+	} else {
+		job_send(j);
 	}
-	job_free(j);
-	cow_changes_drop(c, process_id); /* it never ran, or not copy-on-write: remove its directory, if there is one */
 }
 
 /* ---- copies ---- */

@@ -53,6 +53,26 @@ def test_undo_restores_every_file(home):
         rpc.fails("undo_changes", {"processId": process})
 
 
+def test_an_init_that_exits_slowly_changes_nothing():
+    """A busy disk delays it for seconds, in which the client can apply and undo what the run changed: that is listed once."""
+    with Home(start=False) as home:
+        report = os.path.join(home.dir, "nth")
+        home.through = os.path.join(harness.BUILD, "nth"), report, *(f"init exit_group {n} delay 1500" for n in range(1, 5)), "--"
+        home.start()
+        with home.rpc() as rpc:
+            process = rpc.start("echo x >n", cwd=home.work, cow=True)["processId"]
+            until("it has completed", lambda: rpc.events(processId=process, types=["process.completed"]))
+            assert rpc.call("list_changes", processId=process)["changes"]
+            settle(rpc, home, "apply_changes", process)
+            undo(rpc, home, process)
+            rpc.wait(process)   # until its init is dead
+            assert "already undone" in rpc.fails("undo_changes", {"processId": process}, code=INVALID_STATE).message
+            told = [e["payload"] for e in rpc.events(processId=process, types=["artifact.changed"])]
+            assert [(p["source"], p["kept"]) for p in told if p["change"] == "summary"] == [("run", True), ("apply", False), ("undo", True)], told
+        with open(report) as f:
+            assert "fired init exit_group" in f.read()
+
+
 def test_undo_restores_types_and_modes(home):
     for name in ("file", "link-old", "ro/x", "shut/old", "folder/a/b"):
         put(os.path.join(home.work, name), name + "\n")
@@ -141,7 +161,8 @@ def test_undo_verb_reports_its_result(home):
     done = home.cli("undo")
     assert "undone    modified" in done.text and "undone    deleted" in done.text, done
     assert get(os.path.join(home.work, "f")) == "one\n" and not os.path.exists(os.path.join(home.work, "n"))
-    assert b"already undone" in home.cli("undo", "@last", status=1).err
+    again = home.cli("undo", "@last", status=1).err
+    assert b"already undone" in again, again
     home.cli("undo", "@last", "f", status=2)
     home.cli("run", "--cow", "--", "sh", "-c", "echo three >>f")
     home.cli("apply", "@last")
