@@ -437,6 +437,11 @@ class Home:
             env=environment(BAILIFF_HOME=self.dir), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more))
 
 
+def real_time_is_permitted():
+    """Whether our children can have real-time priority: a cgroup may have no time for it."""
+    return subprocess.run(["chrt", "-f", "1", "true"], stderr=subprocess.DEVNULL).returncode == 0
+
+
 def kernel_without(*calls, error="ENOSYS"):
     """The beginning of a command that is executed on a kernel which seems to lack these system calls; also for Home(through=…)."""
     return sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel_without.py"), error, ",".join(calls)

@@ -43,7 +43,7 @@ KERNEL = [
     ("line_discipline", "any", FILTERED),
     ("descriptors", "-", {"ENODATA"}), ("privileges", "any", FILTERED), ("set_uid", "root", REFUSED | {"EINVAL"}),
     ("set_other_uid", "root", REFUSED | {"EINVAL"}), ("set_groups", "root", FILTERED), ("take_capability", "root", FILTERED),
-    ("real_time", "root", FILTERED), ("nice", "root", REFUSED), ("oom_score", "-", REFUSED), ("raise_limit", "-", FILTERED),
+    ("real_time", "root" if harness.real_time_is_permitted() else "-", FILTERED), ("nice", "root", REFUSED), ("oom_score", "-", REFUSED), ("raise_limit", "-", FILTERED),
     ("pin_memory", "root", {"ENOMEM", "EPERM", "EAGAIN"}),
     ("read=/proc/1/environ", "-", REFUSED), ("write=/proc/1/mem", "-", REFUSED), ("list=/proc/1/fd", "-", REFUSED | GONE),
     ("list=/proc/1/root/", "-", REFUSED), ("list=/proc/1/cwd/", "-", REFUSED), ("read=/proc/1/maps", "-", REFUSED),
