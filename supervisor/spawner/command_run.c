@@ -54,6 +54,7 @@
 
 #define CPU_POLL_MS 100
 #define KILL_MS 10000u
+#define KILL_PAUSE_MS 20
 #define EXECED_DELAY_MS 2 /* a command that ends earlier needs no EXECED if its client waits for the end */
 #define REAP_MAX 64 /* per iteration: orphans can appear as fast as they are reaped, and requests must be served */
 
@@ -70,6 +71,7 @@ struct watch {
 	enum status_cause cause;
 	uint32_t left_behind;
 	bool signalled;          /* the runtime has ended it, or tried to */
+	bool unreaped;           /* leader: zombies that another member traces are left */
 	struct autorun *autorun; /* NULL = autorun files are not compared */
 	enum autorun_state autorun_state;
 	int report; /* report on autorun files; −1 = none */
@@ -198,19 +200,47 @@ static bool reap_children(struct watch *w)
 }
 
 /*
+ * In a leader: kills everything below it. Dead processes that cannot be reaped are traced by another member that has
+ * not waited for them, such as a debugger at its prompt; the holder reaps them when that one is gone. A leader that
+ * does not succeed in time leaves all of it to the holder.
+ */
+static void kill_below(struct watch *w)
+{
+	const uint64_t until_ms = clock_boot_ms() + KILL_MS;
+	struct pollfd p = { .fd = w->signal_fd, .events = POLLIN };
+	struct signalfd_siginfo info;
+	/* Twice: threads that are dead disappear a moment later, and only then can their process be reaped. */
+	for (bool alive = true, was_alive = true; alive || was_alive;) {
+		pid_t pid;
+		was_alive = alive;
+		alive = descendants_kill(getpid(), NULL, 0);
+		while ((pid = reap_one(w, WNOHANG, true)) > 0)
+			continue;
+		if (pid < 0)
+			return;
+		/* EINVAL: as in watch_tree. */
+		if (clock_boot_ms() > until_ms || (poll(&p, 1, KILL_PAUSE_MS) < 0 && errno == EINVAL))
+			_exit(1);
+		(void)!read(w->signal_fd, &info, sizeof info);
+	}
+	w->unreaped = true;
+	if (!w->ended)
+		w->status = SIGKILL;
+	w->ended = true;
+}
+
+/*
  * Kills every other process of the namespace, or, in a leader, everything below it; returns when none is left. Repeated
- * before each wait: a dying process may have forked. A leader that does not succeed in time leaves it to the holder.
+ * before each wait: a dying process may have forked.
  */
 static void kill_tree(struct watch *w)
 {
-	uint64_t until_ms = clock_boot_ms() + KILL_MS;
+	if (w->in->leader) {
+		kill_below(w);
+		return;
+	}
 	do {
-		if (w->in->leader && clock_boot_ms() > until_ms)
-			_exit(1);
-		if (w->in->leader)
-			descendants_kill(getpid(), NULL, 0);
-		else
-			kill(-1, SIGKILL);
+		kill(-1, SIGKILL);
 		if (reap_one(w, 0, true) < 0 && errno == ECHILD)
 			return;
 		while (reap_one(w, WNOHANG, true) > 0)
@@ -485,7 +515,7 @@ static void count_tree(const struct watch *w, struct tree_count *ret)
  */
 static bool can_stay(const struct watch *w, const struct command_run *run)
 {
-	return run->keep && (w->in->leader || (!w->signalled && w->cause == STATUS_CAUSE_NONE));
+	return run->keep && !w->unreaped && (w->in->leader || (!w->signalled && w->cause == STATUS_CAUSE_NONE));
 }
 
 /*

@@ -127,11 +127,39 @@ bool descendants_each(pid_t root, const pid_t *spared, size_t nspared, descendan
 	return complete;
 }
 
+static bool has_exited(const char *stat)
+{
+	const char *p = strrchr(stat, ')'); /* then " S" */
+	return p && strlen(p) > 2 && (p[2] == 'Z' || p[2] == 'X');
+}
+
+/* A process whose first thread has exited looks like a zombie while others run. After a SIGKILL there are no new ones.
+ */
+static bool is_dead(int process_fd, const char *stat)
+{
+	char text[STAT_MAX];
+	pid_t parent;
+	fd_auto int tasks = has_exited(stat) ? openat(process_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *d = tasks < 0 ? NULL : fdopendir(tasks);
+	if (!d)
+		return has_exited(stat) && (errno == ENOENT || errno == ESRCH);
+	tasks = -1;
+	bool dead = true;
+	for (struct dirent *e; dead && (e = readdir(d));) {
+		if (e->d_name[0] < '0' || e->d_name[0] > '9')
+			continue;
+		fd_auto int fd = open_process(dirfd(d), (pid_t)strtol(e->d_name, NULL, 10));
+		dead = fd >= 0 && read_stat(fd, text, &parent) ? has_exited(text) : errno == ENOENT || errno == ESRCH;
+	}
+	closedir(d);
+	return dead;
+}
+
 static void kill_process(void *ctx, int process_fd, const char *stat)
 {
 	bool *any = ctx;
-	*any = true;
 	fd_pidfd_signal(process_fd, SIGKILL); /* accepts the directory of a process in /proc */
+	*any |= !is_dead(process_fd, stat);
 }
 
 bool descendants_kill(pid_t root, const pid_t *spared, size_t nspared)

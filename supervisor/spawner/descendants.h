@@ -21,7 +21,10 @@ typedef void (*descendant_fn)(void *ctx, int process_fd, const char *stat);
  * completely, so some may be missing.
  */
 bool descendants_each(pid_t root, const pid_t *spared, size_t nspared, descendant_fn fn, void *ctx);
-/* Sends SIGKILL to each of them. False = there is none. */
+/*
+ * Sends SIGKILL to each of them. False = none is alive. Zombies may be left: one that is traced by a process elsewhere
+ * can be reaped only when that one has waited for it or is gone.
+ */
 bool descendants_kill(pid_t root, const pid_t *spared, size_t nspared);
 
 #endif

@@ -231,5 +231,45 @@ def test_a_start_that_another_command_stops_is_answered(home):
         assert said(rpc, sandbox, ["echo", "still"]) == "still\n"
 
 
+TRACEABLE = """
+import ctypes, os, time
+ctypes.CDLL(None).prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)    # PR_SET_PTRACER: any, where the kernel restricts who may trace
+print(os.getpid(), flush=True)
+time.sleep(1000)
+"""
+TRACES = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+print("traces" if libc.ptrace(0x4206, int(sys.argv[1]), 0, 0) == 0 else ctypes.get_errno(), flush=True)     # PTRACE_SEIZE
+time.sleep(1000)
+"""
+
+
+def test_a_command_ends_while_another_one_traces_its_processes(home):
+    """A debugger that does not wait keeps a dead process from being reaped. That neither delays the end nor costs the sandbox."""
+    with home.rpc() as rpc:
+        sandbox, tracers = create(rpc, home), []
+
+        def start_traced(command):
+            traced = rpc.start(command, sandboxId=sandbox, stdin="pipe")["processId"]
+            until("it runs", lambda: rpc.outputs(traced)["stdout"])
+            tracers.append(rpc.start(["python3", "-c", TRACES, rpc.outputs(traced)["stdout"].decode().strip()], sandboxId=sandbox)["processId"])
+            until("it is traced", lambda: rpc.outputs(tracers[-1])["stdout"])
+            if rpc.outputs(tracers[-1])["stdout"] != b"traces\n":
+                raise harness.Skip("no process may be traced here")
+            return traced
+        leaves = start_traced(["sh", "-c", 'python3 -c "$1" & read line; exit 3', "sh", TRACEABLE])
+        rpc.call("close_process_stdin", processId=leaves)
+        end = rpc.wait(leaves)
+        assert (end["status"], end["exitCode"]) == ("completed", 3), end
+        killed = start_traced(["python3", "-c", TRACEABLE])
+        rpc.call("terminate_process", processId=killed, graceMs=0)
+        end = rpc.wait(killed)
+        assert (end["status"], end["signal"]) == ("terminated", "KILL"), end
+        assert said(rpc, sandbox, ["echo", "still"]) == "still\n"
+        assert all(rpc.call("get_process", processId=t)["status"] == "running" for t in tracers)
+
+
 if __name__ == "__main__":
     harness.main(globals())
