@@ -77,6 +77,28 @@ def test_commands_of_a_session_share_a_sandbox_with_the_same_access():
             until("they end with the session", lambda: not listed(rpc))
 
 
+def test_starts_of_a_session_share_only_what_was_created_for_them(home):
+    """A client can give its own sandbox, with other access, the name that the next start of the session would look for."""
+    with home.rpc() as rpc, home.rpc() as agent:
+        agent.call("initialize", role="agent")
+        session, other = (rpc.call("create_session", sessionId=name)["sessionId"] for name in ("one", "other"))
+        own = {agent.call("create_sandbox", name=name, sessionId=session, cwd=home.work)["sandboxId"] for name in ("one", "one.readonly")}
+        own |= {agent.call("create_sandbox", name=f"one.{i}", sessionId=other, cwd=home.work)["sandboxId"] for i in range(8)}
+
+        def start(command, **more):
+            started = rpc.start(command, sandboxId="session", sessionId=session, cwd=home.work, **more)
+            return started.get("sandboxId"), rpc.wait(started["processId"])["exitCode"], started.get("warnings")
+        sandbox, status, warnings = start("touch /tmp/first")
+        assert sandbox and sandbox not in own and status == 0 and not warnings, (sandbox, status, warnings)
+        readonly, status, warnings = start("touch made", profile="readonly")
+        assert readonly and readonly not in own | {sandbox} and status != 0 and sandbox in warnings[0], (readonly, status, warnings)
+        assert not os.path.exists(os.path.join(home.work, "made"))
+        home.kill_part("runtime")
+        until("the runtime is back", home.answers)
+    with home.rpc() as rpc:
+        assert start("test -e /tmp/first")[:2] == (sandbox, 0)
+
+
 def test_background_processes_outlive_their_command_in_the_sandbox_of_a_session(home):
     """`server &` is there for the next command, although the first has ended, with a time limit, too; it ends with the sandbox or by request."""
     with home.rpc() as rpc:

@@ -76,6 +76,7 @@ struct sandbox_request {
 	const char *own_program; /* a program of the runtime's own: visible read-only to every caller and in every
 				    profile; or NULL */
 	const struct sandbox_base *base; /* session sandboxes; else NULL */
+	const char *group;               /* … one that starts of this session or thread share; else NULL */
 	bool reads_only; /* only private directories are writable; overrides the profile and the request */
 };
 

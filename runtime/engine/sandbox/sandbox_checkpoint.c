@@ -435,10 +435,12 @@ static struct sandbox *fork_new(struct engine *engine, const struct sandbox_doc 
 	s->connection = d->endsWithClient ? c->connection : 0;
 	if (s->bound)
 		id_copy(s->session_id, d->sessionId);
-	if (sandbox_take_request(s, request, e) == 0)
-		return s;
-	sandbox_free(s);
-	return NULL;
+	if (sandbox_take_request(s, request, e) < 0) {
+		sandbox_free(s);
+		return NULL;
+	}
+	s->spec.request.group = NULL;
+	return s;
 }
 
 void engine_fork_sandbox(struct engine *engine, const char *given, const char *checkpoint, const char *name,

@@ -70,7 +70,7 @@ struct sandbox {
 struct sandbox_state {
 	uint64_t starts;        /* in sandboxes of sessions */
 	struct strmap open;     /* id → struct sandbox */
-	struct strmap creating; /* name → struct session_creation (sandbox_session.c) */
+	struct strmap creating; /* uid and name → struct session_creation (sandbox_session.c) */
 	TAILQ_HEAD(, sandbox_copy) copies;
 };
 

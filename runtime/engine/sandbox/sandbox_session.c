@@ -6,10 +6,11 @@
  *
  * Starts with a profile or other options of the sandbox, such as a hidden path, share another one with the starts that
  * have exactly the same options; its name has a hash of them. So no start determines the access of another, and each
- * still needs the right to what it asks for. Limits on the tree are those of the command alone. Copy-on-write changes,
- * a directory outside of the sandbox's workspace, or more than SESSION_SANDBOXES_MAX sandboxes of one session make a
- * start run in a single-use sandbox. The reply to a start that does not see what the session's previous one left says
- * so (sandbox_member.c).
+ * still needs the right to what it asks for. The stored request of such a sandbox has the session or thread (`group`):
+ * a name alone proves nothing, because clients choose names. Limits on the tree are those of the command alone.
+ * Copy-on-write changes, a directory outside of the sandbox's workspace, or more than SESSION_SANDBOXES_MAX sandboxes
+ * of one session make a start run in a single-use sandbox. The reply to a start that does not see what the session's
+ * previous one left says so (sandbox_member.c).
  *
  * If the policy has changed since the sandbox was created, a new one takes its place: the old one ends when its last
  * command has, and the reply to the start says what differed, because /tmp and the processes of the old one are out of
@@ -37,7 +38,8 @@ struct session_waiter {
 
 struct session_creation {
 	struct engine *engine;
-	char name[ID_SIZE]; /* of the sandbox */
+	char name[ID_SIZE];     /* of the sandbox */
+	char key[ID_SIZE + 12]; /* in sandbox_state.creating */
 	uint32_t uid;
 	char *replaces; /* why the earlier sandbox is not used any longer; NULL = there was none */
 	TAILQ_HEAD(, session_waiter) waiters;
@@ -137,7 +139,21 @@ static bool contains(const struct sandbox *s, const char *cwd)
 	return is_temporary(cwd) || (!is_temporary(workspace) && plan_path_inside(cwd, workspace));
 }
 
-/* Of the sandboxes with these options and this directory, the one used last. NULL: the name of a new one. */
+/*
+ * Whether the sandbox was created for such starts: a client can give the name of one to its own, with other options.
+ * One without a name has been replaced.
+ */
+static bool is_of(const struct sandbox *s, const char *key)
+{
+	const char *group = s->spec.request.group;
+
+	return group && strcmp(group, key) == 0 && s->name[0] && !s->reason;
+}
+
+/*
+ * Of the sandboxes with these options and this directory, the one used last. NULL: the name of a new one; "" = all are
+ * taken.
+ */
 static struct sandbox *find_shared(struct engine *engine, const char *key, const struct start_request *r, uint32_t uid,
 				   char ret_name[ID_SIZE])
 {
@@ -151,7 +167,7 @@ static struct sandbox *find_shared(struct engine *engine, const char *key, const
 
 		if (!s || s->reason)
 			id_copy(ret_name, ret_name[0] ? ret_name : name);
-		else if (contains(s, r->sandbox.cwd) && (!found || s->used > found->used))
+		else if (is_of(s, key) && contains(s, r->sandbox.cwd) && (!found || s->used > found->used))
 			found = s;
 	}
 	return found;
@@ -177,13 +193,6 @@ struct group_search {
 	size_t count;
 };
 
-static bool is_of(const struct sandbox *s, const char *key)
-{
-	size_t n = strnlen(key, KEY_SHOWN);
-
-	return s->bound && !s->reason && strncmp(s->name, key, n) == 0 && (!s->name[n] || s->name[n] == '.');
-}
-
 static void visit_group(void *ctx, const char *id, void *value)
 {
 	struct group_search *n = ctx;
@@ -207,6 +216,7 @@ const struct sandbox *sandbox_latest(struct engine *engine, const struct sandbox
 bool sandbox_session_missing(struct engine *engine, const struct start_request *r, const struct caller *c)
 {
 	struct sandbox_group g;
+	char name[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	if (!start_wants_session_sandbox(r) || r->approval || sandbox_not_shared(r))
@@ -216,7 +226,8 @@ bool sandbox_session_missing(struct engine *engine, const struct start_request *
 		return s && !s->ready;
 	struct group_search n = { .key = g.key };
 	strmap_each(&engine->sandboxes->open, visit_group, &n);
-	return n.count < SESSION_SANDBOXES_MAX;
+	find_shared(engine, g.key, r, c->uid, name);
+	return n.count < SESSION_SANDBOXES_MAX && name[0];
 }
 
 static void end_group(void *ctx, const char *id, void *value)
@@ -247,7 +258,7 @@ static void on_created(void *ctx, const struct err *e, const char *json, size_t 
 	struct sandbox *s = sandbox_find_name(engine, n->name, n->uid);
 	struct session_waiter *w;
 
-	strmap_del(&engine->sandboxes->creating, n->name);
+	strmap_del(&engine->sandboxes->creating, n->key);
 	if (!e && s)
 		s->replaces = n->replaces;
 	else
@@ -265,7 +276,7 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 {
 	struct session_waiter *w = mem_zalloc(1, sizeof *w);
 	struct sandbox_group g;
-	char name[ID_SIZE];
+	char name[ID_SIZE], key[ID_SIZE + 12];
 	struct err e = ERR_INIT;
 
 	*w = (struct session_waiter){ .fn = fn, .ctx = ctx };
@@ -277,7 +288,8 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 	const struct sandbox *other = find_shared(engine, g.key, r, c->uid, name);
 	if (other) /* it is being created */
 		id_copy(name, other->name);
-	struct session_creation *n = strmap_get(&engine->sandboxes->creating, name);
+	snprintf(key, sizeof key, "%u.%s", c->uid, name);
+	struct session_creation *n = strmap_get(&engine->sandboxes->creating, key);
 	if (n) {
 		TAILQ_INSERT_TAIL(&n->waiters, w, link);
 		return;
@@ -289,13 +301,15 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 		n->replaces = mem_strndup(replaces, advice ? (size_t)(advice - replaces) : strlen(replaces));
 	}
 	id_copy(n->name, name);
+	memcpy(n->key, key, sizeof key);
 	TAILQ_INIT(&n->waiters);
 	TAILQ_INSERT_TAIL(&n->waiters, w, link);
-	strmap_put(&engine->sandboxes->creating, n->name, n);
+	strmap_put(&engine->sandboxes->creating, n->key, n);
 	struct sandbox_creation creation = {
 		.name = n->name, .session_id = g.session, .sandbox = r->sandbox, .idle_ms = SANDBOX_IDLE_MS
 	};
 	creation.sandbox.change.limits = (struct plan_limits){ 0 }; /* each command has its own */
+	creation.sandbox.group = g.key;
 	struct caller by = *c;
 	by.idem_key = NULL;              /* the reply of the start is stored, not that of the creation */
 	by.trace_id = by.span_id = NULL; /* it serves other requests, too */

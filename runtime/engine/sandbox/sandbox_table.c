@@ -91,6 +91,7 @@ void sandbox_request_write(const struct sandbox_request *r, struct jw *w)
 	plan_limits_write(&r->change.limits, w);
 	jw_obj_end(w);
 	jw_kopt(w, "ownProgram", r->own_program);
+	jw_kopt(w, "group", r->group);
 	write_list(w, "nested", base ? base->nested : NULL, base ? base->nested_len : 0);
 	write_list(w, "git", base ? base->git : NULL, base ? base->git_len : 0);
 	jw_obj_end(w);
@@ -104,6 +105,7 @@ int sandbox_take_request(struct sandbox *s, json_t *request, struct err *e)
 	}
 	s->request = request;
 	s->spec.request.own_program = json_get_string(request, "ownProgram");
+	s->spec.request.group = json_get_string(request, "group");
 	read_list(request, "nested", &s->nested);
 	read_list(request, "git", &s->git);
 	set_base(s);
