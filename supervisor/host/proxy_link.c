@@ -62,7 +62,7 @@ static void serve_one(void *ctx, const char *id, void *value)
 
 	if (r->full || h->net_served || !has_socket(h))
 		return;
-	const struct proxy_msg m = { .kind = PROXY_SERVE, .key = h->key };
+	const struct proxy_msg m = { .kind = PROXY_SERVE, .key = h->key, .uid = h->names.uid };
 	const int fds[] = { h->fds[GUARD_SLOT_NET], h->fds[GUARD_SLOT_NET_RULES] };
 	h->net_served = send_message(r->link, &m, fds, countof(fds));
 	r->full = !h->net_served;
@@ -77,9 +77,11 @@ static void publish_one(void *ctx, const char *id, void *value)
 	if (r->full || !h->ports || h->net_ending)
 		return;
 	LIST_FOREACH (p, &h->ports->list, link) {
-		struct proxy_msg m = {
-			.kind = PROXY_PUBLISH, .key = h->key, .port = p->port, .host_port = p->host_port
-		};
+		struct proxy_msg m = { .kind = PROXY_PUBLISH,
+				       .key = h->key,
+				       .uid = h->names.uid,
+				       .port = p->port,
+				       .host_port = p->host_port };
 		if (p->sent || r->full)
 			continue;
 		memcpy(m.address, p->address, sizeof m.address);

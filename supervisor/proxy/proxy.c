@@ -181,12 +181,12 @@ static bool is_listening(int fd)
 }
 
 /* The sandbox of this key, known from the previous runtime or new. */
-static struct served_sandbox *claim_sandbox(struct proxy *x, const struct plan_key *key)
+static struct served_sandbox *claim_sandbox(struct proxy *x, const struct proxy_msg *m)
 {
-	struct served_sandbox *b = served_sandbox_of(x, key);
+	struct served_sandbox *b = served_sandbox_of(x, &m->key);
 
 	if (!b) {
-		b = served_sandbox_new(x->base, x->resolver, &x->credentials, key, on_report, x);
+		b = served_sandbox_new(x->base, x->resolver, &x->credentials, &m->key, m->uid, on_report, x);
 		LIST_INSERT_HEAD(&x->boxes, b, link);
 	}
 	b->claimed = true;
@@ -195,7 +195,7 @@ static struct served_sandbox *claim_sandbox(struct proxy *x, const struct plan_k
 
 static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 {
-	struct served_sandbox *b = claim_sandbox(x, &m->key);
+	struct served_sandbox *b = claim_sandbox(x, m);
 	struct host_rules rules = { 0 };
 
 	/* Served for the previous runtime: its rules do not change while a command runs, so the new copy is dropped. */
@@ -209,7 +209,7 @@ static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 /* A new runtime, which claims its publications, always has another link to the init: the newest one is used. */
 static void on_publish(struct proxy *x, const struct proxy_msg *m, int *fds)
 {
-	struct served_sandbox *b = claim_sandbox(x, &m->key);
+	struct served_sandbox *b = claim_sandbox(x, m);
 
 	if (!memchr(m->address, 0, sizeof m->address) || m->port == 0 || m->port > UINT16_MAX ||
 	    m->host_port > UINT16_MAX)

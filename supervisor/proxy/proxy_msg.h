@@ -19,12 +19,12 @@ struct err;
 enum proxy_kind {
 	/* runtime → proxy */
 	PROXY_NAME = 1,  /* host, address: the name resolves to this address without the resolver (configuration) */
-	PROXY_SERVE = 2, /* key; descriptors: the listening socket, the rules (sealed memfd of struct host_rule) */
+	PROXY_SERVE = 2, /* key, uid; descriptors: the listening socket, the rules (sealed memfd of struct host_rule) */
 	PROXY_SYNC = 3,  /* every sandbox to keep has been named */
 	PROXY_END = 4,   /* key: close everything, send the reports, reply with ENDED */
 	PROXY_CREDENTIAL = 5, /* one descriptor: struct proxy_credential in a sealed memfd */
-	PROXY_PUBLISH = 6, /* key, port, address, host_port (0 = any); descriptor: the link to the init (dialer.h); →
-			      PUBLISHED */
+	PROXY_PUBLISH = 6, /* key, uid, port, address, host_port (0 = any); descriptor: the link to the init (dialer.h);
+			      → PUBLISHED */
 	PROXY_UNPUBLISH = 7, /* key, port → UNPUBLISHED */
 	/* proxy → runtime */
 	PROXY_REFUSED = 16, /* key, host, port, address?, reason, count */
@@ -55,6 +55,8 @@ struct proxy_msg {
 	uint32_t reason;
 	uint32_t port;
 	uint32_t host_port;
+	uint32_t uid; /* whose sandbox it is */
+	uint32_t reserved;
 	uint64_t count, sent, received;
 	struct plan_key key;
 	char host[256];

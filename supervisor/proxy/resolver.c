@@ -2,9 +2,9 @@
  * getaddrinfo in a few threads. An asynchronous DNS library is no replacement: it would ignore /etc/hosts, mDNS and
  * whatever else nsswitch.conf names, and answers would differ from those of other programs on the machine.
  *
- * A lookup moves from `asked` to a worker to `done` and back to the loop's thread, which alone calls callbacks and
- * frees. Cancelling only clears the callback, because getaddrinfo cannot be interrupted; a cancelled lookup still
- * occupies its worker until the name server has answered or timed out, and is part of WAITING_MAX.
+ * A lookup moves from `asked` to `running` in a worker to `done` and back to the loop's thread, which alone calls
+ * callbacks and frees. getaddrinfo cannot be interrupted: a cancelled lookup that has begun occupies its worker until
+ * the name server has answered or timed out, and is part of WAITING_MAX.
  */
 
 #include "supervisor/proxy/resolver.h"
@@ -25,11 +25,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define THREADS 8
-#define WAITING_MAX 2048u
+#define THREADS 16
+#define THREADS_OF_USER 8
+#define THREADS_OF_SANDBOX 4
+#define WAITING_MAX 4096u
+#define WAITING_OF_USER 2048u
 
 struct lookup {
 	TAILQ_ENTRY(lookup) link;
+	struct resolver *resolver;
+	struct lookup_owner owner;
+	bool asked; /* no worker has it yet */
 	char name[HOST_NAME_MAX_LEN + 1];
 	lookup_fn fn; /* NULL = cancelled; used only in the loop's thread */
 	void *ctx;
@@ -46,11 +52,34 @@ struct resolver {
 	struct event *ev;
 	pthread_t thread[THREADS];
 	size_t nthreads;
-	pthread_mutex_t lock; /* protects the members below */
+	pthread_mutex_t lock; /* protects the members below, and lookup.asked */
 	pthread_cond_t more;
-	struct lookups asked, done;
+	struct lookups asked, running, done;
 	bool leaving;
 };
+
+static bool may_run(const struct resolver *r, const struct lookup *l)
+{
+	const struct lookup *other;
+	unsigned user = 0, sandbox = 0;
+
+	TAILQ_FOREACH (other, &r->running, link) {
+		user += other->owner.uid == l->owner.uid;
+		sandbox += other->owner.sandbox == l->owner.sandbox;
+	}
+	return user < THREADS_OF_USER && sandbox < THREADS_OF_SANDBOX;
+}
+
+/* The first one that may run now. A worker that has finished one looks for the next itself, so none is forgotten. */
+static struct lookup *next_lookup(const struct resolver *r)
+{
+	struct lookup *l;
+
+	TAILQ_FOREACH (l, &r->asked, link)
+		if (may_run(r, l))
+			break;
+	return l;
+}
 
 static void *run_worker(void *ctx)
 {
@@ -59,17 +88,16 @@ static void *run_worker(void *ctx)
 
 	pthread_mutex_lock(&r->lock);
 	while (!r->leaving) {
-		struct lookup *l = TAILQ_FIRST(&r->asked);
+		struct lookup *l = next_lookup(r);
 		if (!l) {
 			pthread_cond_wait(&r->more, &r->lock);
 			continue;
 		}
 		TAILQ_REMOVE(&r->asked, l, link);
+		l->asked = false;
+		TAILQ_INSERT_TAIL(&r->running, l, link);
 		pthread_mutex_unlock(&r->lock);
-		/*
-		 * Runs in a worker thread, without the lock: no other thread uses a lookup that is in neither queue,
-		 * except for `fn`.
-		 */
+		/* Without the lock: no other thread changes a lookup that is running, except for `fn`. */
 		const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
 		struct addrinfo *list = NULL;
 		l->error = getaddrinfo(l->name, NULL, &hints, &list);
@@ -82,6 +110,7 @@ static void *run_worker(void *ctx)
 				l->error = EAI_NONAME;
 		}
 		pthread_mutex_lock(&r->lock);
+		TAILQ_REMOVE(&r->running, l, link);
 		TAILQ_INSERT_TAIL(&r->done, l, link);
 		(void)!write(r->wake_fd, &one, sizeof one);
 	}
@@ -117,6 +146,7 @@ struct resolver *resolver_new(struct event_base *base)
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->more, NULL);
 	TAILQ_INIT(&r->asked);
+	TAILQ_INIT(&r->running);
 	TAILQ_INIT(&r->done);
 	r->ev = event_new(base, r->wake_fd, EV_READ | EV_PERSIST, on_done, r);
 	loop_add(r->ev, NULL);
@@ -184,17 +214,33 @@ static bool answer_from_table(struct resolver *r, struct lookup *l)
 	return l->count > 0;
 }
 
-struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, void *ctx)
+static bool has_too_many(struct resolver *r, uint32_t uid)
+{
+	const struct lookup *l;
+	unsigned count = 0;
+
+	pthread_mutex_lock(&r->lock);
+	TAILQ_FOREACH (l, &r->asked, link)
+		count += l->owner.uid == uid;
+	pthread_mutex_unlock(&r->lock);
+	return count >= WAITING_OF_USER;
+}
+
+struct lookup *resolver_ask(struct resolver *r, const struct lookup_owner *owner, const char *name, lookup_fn fn,
+			    void *ctx)
 {
 	const uint64_t one = 1;
 
-	if (r->waiting >= WAITING_MAX)
+	if (r->waiting >= WAITING_MAX || has_too_many(r, owner->uid))
 		return NULL;
 	struct lookup *l = mem_zalloc(1, sizeof *l);
+	l->resolver = r;
+	l->owner = *owner;
 	l->fn = fn;
 	l->ctx = ctx;
 	snprintf(l->name, sizeof l->name, "%s", name);
 	bool is_known = answer_from_table(r, l);
+	l->asked = !is_known;
 	/* Even a known answer goes through the queue: the callback must not run before this function returns. */
 	pthread_mutex_lock(&r->lock);
 	if (is_known)
@@ -213,5 +259,19 @@ struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, 
 	return l;
 }
 
-/* Only marks it: a worker may be using the lookup. on_done frees it. */
-void lookup_cancel(struct lookup *l) { l->fn = NULL; }
+/* One that a worker has is only marked: on_done frees it. */
+void lookup_cancel(struct lookup *l)
+{
+	struct resolver *r = l->resolver;
+
+	l->fn = NULL;
+	pthread_mutex_lock(&r->lock);
+	bool asked = l->asked;
+	if (asked)
+		TAILQ_REMOVE(&r->asked, l, link);
+	pthread_mutex_unlock(&r->lock);
+	if (!asked)
+		return;
+	r->waiting--;
+	free(l);
+}

@@ -4,6 +4,8 @@
 /*
  * Resolves names with the system's resolver, which follows the machine's configuration. It blocks, so it runs in a few
  * threads. A name is looked up once per connection; the resulting addresses are the ones that are checked and dialled.
+ * One sandbox, and all sandboxes of one user, can occupy only a part of the threads: a lookup takes long if its name
+ * server does not answer, and others must not wait for it.
  *
  * Not cached: a cache would have to honour the time to live, which getaddrinfo does not report. The system's own cache,
  * if there is one, is used.
@@ -13,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct event_base;
 struct resolver;
@@ -29,8 +32,14 @@ void resolver_free(struct resolver *r);
 void resolver_fix(struct resolver *r, const char *name, const struct net_address *a);
 /* The fixed answers added so far replace the previous ones. */
 void resolver_fixed(struct resolver *r);
+/* Whom a lookup is for. */
+struct lookup_owner {
+	uint32_t uid;
+	const void *sandbox; /* only compared */
+};
 /* fn is called from the event loop, never before this returns. NULL = too many lookups are in progress. */
-struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, void *ctx);
+struct lookup *resolver_ask(struct resolver *r, const struct lookup_owner *owner, const char *name, lookup_fn fn,
+			    void *ctx);
 void lookup_cancel(struct lookup *l);
 
 #endif

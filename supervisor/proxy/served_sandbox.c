@@ -67,7 +67,7 @@ static void on_connection_ended(struct served_sandbox *b)
 
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
 					  const struct credentials *credentials, const struct plan_key *key,
-					  void (*on_change)(void *ctx), void *ctx)
+					  uint32_t uid, void (*on_change)(void *ctx), void *ctx)
 {
 	struct served_sandbox *b = mem_zalloc(1, sizeof *b);
 
@@ -75,6 +75,7 @@ struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolv
 	b->resolver = resolver;
 	b->credentials = credentials;
 	b->key = *key;
+	b->uid = uid;
 	b->fd = -1;
 	b->on_change = on_change;
 	b->ctx = ctx;

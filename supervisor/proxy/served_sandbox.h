@@ -28,6 +28,7 @@ struct resolver;
 struct served_sandbox {
 	LIST_ENTRY(served_sandbox) link;
 	struct plan_key key;
+	uint32_t uid; /* of its user */
 	int fd;
 	struct event *ev, *retry;
 	struct host_rules rules;
@@ -49,7 +50,7 @@ struct served_sandbox {
 
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
 					  const struct credentials *credentials, const struct plan_key *key,
-					  void (*on_change)(void *ctx), void *ctx);
+					  uint32_t uid, void (*on_change)(void *ctx), void *ctx);
 /* Serves its socket by these rules; takes ownership of both. */
 void served_sandbox_listen(struct served_sandbox *b, int fd, struct host_rules *rules);
 /* Stops serving: closes the socket and all connections. Their traffic can still be reported. */

@@ -33,6 +33,7 @@ struct port_expected {
 
 /* Input and output of a process that is launched or adopted. Copied, except for the borrowed pointers. */
 struct port_streams {
+	uint32_t uid;                         /* whose process it is */
 	char ref[STREAM_COUNT][PLAN_KEY_MAX]; /* output refs; "" = no such stream */
 	uint64_t limit;                       /* bytes kept of each stream; 0 = all */
 	struct port_expected expected;        /* what `expect` returned for the same request */

@@ -184,7 +184,8 @@ static const struct port_held *held_of(struct recovery *r, const struct process 
 
 static void port_streams_of(const struct process *p, struct port_streams *ret)
 {
-	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
+	*ret = (struct port_streams){ .uid = p->uid,
+				      .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
 	ret->within = p->within[0] ? p->within : NULL;
 	ret->pid = p->pid;
 	ret->holder = p->holder;

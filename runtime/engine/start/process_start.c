@@ -191,7 +191,8 @@ static int plan_for(struct process *p, const struct start_request *r, struct san
 
 static void streams_make(struct process *p, const struct sandbox_setup *f, struct port_streams *ret)
 {
-	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes,
+	*ret = (struct port_streams){ .uid = p->uid,
+				      .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes,
 				      .expected = p->engine->processes->expected };
 	ret->within = p->within[0] ? p->within : NULL;
 	ret->hosts = f->profile.confined && !ret->within && f->profile.network == PLAN_NET_ALLOW ? &f->profile.hosts
