@@ -43,6 +43,7 @@ struct proxy {
 	struct credentials credentials, coming; /* in effect; received so far from a new runtime */
 	bool configured;                        /* the current runtime has sent its whole configuration */
 	LIST_HEAD(, served_sandbox) boxes;
+	struct proxy_users users;
 	int guard_fd, peer_fd; /* peer_fd −1: the runtime is restarting */
 	struct event *guard_ev, *peer_ev, *room_ev;
 };
@@ -186,7 +187,7 @@ static struct served_sandbox *claim_sandbox(struct proxy *x, const struct proxy_
 	struct served_sandbox *b = served_sandbox_of(x, &m->key);
 
 	if (!b) {
-		b = served_sandbox_new(x->base, x->resolver, &x->credentials, &m->key, m->uid, on_report, x);
+		b = served_sandbox_new(x->base, x->resolver, &x->credentials, &x->users, &m->key, m->uid, on_report, x);
 		LIST_INSERT_HEAD(&x->boxes, b, link);
 	}
 	b->claimed = true;
@@ -456,6 +457,7 @@ int proxy_main(void)
 		return 1;
 	x.resolver = resolver_new(x.base);
 	LIST_INIT(&x.boxes);
+	LIST_INIT(&x.users);
 	x.guard_ev = event_new(x.base, x.guard_fd, EV_READ | EV_PERSIST, on_guard, &x);
 	loop_add(x.guard_ev, NULL);
 	peer_open(&x, GUARD_FD_PEER);

@@ -70,6 +70,7 @@ static void free_connection(struct published_connection *c)
 	LIST_REMOVE(c, link);
 	free(c);
 	p->count--;
+	b->user->connections--;
 	on_publication_ready(p);
 }
 
@@ -195,6 +196,7 @@ static void start_connection(struct publication *p, int fd)
 	c->publication = p;
 	LIST_INSERT_HEAD(&p->connections, c, link);
 	p->count++;
+	p->sandbox->user->connections++;
 	c->timer = evtimer_new(p->sandbox->base, on_timeout, c);
 	if (!c->timer)
 		abort();
@@ -326,10 +328,18 @@ void dialer_link_done(struct served_sandbox *b) { close_dialer(&b->dialer); }
 
 /* ---- the listening socket ---- */
 
+/* The socket stays readable: polling it would spin. */
+static void accept_later(struct publication *p)
+{
+	const struct timeval later = { .tv_usec = RETRY_MS * 1000 };
+
+	event_del(p->ev);
+	loop_add(p->retry, &later);
+}
+
 static void on_client(evutil_socket_t sock, short what, void *ctx)
 {
 	struct publication *p = ctx;
-	const struct timeval later = { .tv_usec = RETRY_MS * 1000 };
 
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
 		if (p->count >= PUBLICATION_CONNECTIONS_MAX) {
@@ -337,16 +347,17 @@ static void on_client(evutil_socket_t sock, short what, void *ctx)
 			event_del(p->ev);
 			return;
 		}
+		if (p->sandbox->user->connections >= USER_CONNECTIONS_MAX) {
+			accept_later(p);
+			return;
+		}
 		int fd = accept4(p->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
 			start_connection(p, fd);
 			continue;
 		}
-		/* The socket stays readable: polling it would spin. */
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			event_del(p->ev);
-			loop_add(p->retry, &later);
-		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			accept_later(p);
 		return;
 	}
 }

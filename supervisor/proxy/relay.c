@@ -134,7 +134,7 @@ static void dial_begin(struct connection *c)
 		dial_next(c, 0);
 		return;
 	}
-	const struct lookup_owner owner = { .uid = c->sandbox->uid, .sandbox = c->sandbox };
+	const struct lookup_owner owner = { .uid = c->sandbox->user->uid, .sandbox = c->sandbox };
 	c->lookup = resolver_ask(c->sandbox->resolver, &owner, c->target.host, on_addresses, c);
 	if (!c->lookup)
 		fail_dial(c, "too many lookups are in progress");

@@ -16,10 +16,18 @@
 #define ACCEPTS_A_TURN 16
 #define RETRY_MS 100
 
+/* The socket stays readable, so polling it would spin. */
+static void accept_later(struct served_sandbox *b)
+{
+	const struct timeval later = { .tv_usec = RETRY_MS * 1000 };
+
+	event_del(b->ev);
+	loop_add(b->retry, &later);
+}
+
 static void on_client(evutil_socket_t fd, short what, void *ctx)
 {
 	struct served_sandbox *b = ctx;
-	const struct timeval later = { .tv_usec = RETRY_MS * 1000 };
 
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
 		/*
@@ -31,19 +39,19 @@ static void on_client(evutil_socket_t fd, short what, void *ctx)
 			event_del(b->ev);
 			return;
 		}
+		if (b->user->connections >= USER_CONNECTIONS_MAX) {
+			accept_later(b);
+			return;
+		}
 		int client = accept4(b->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (client >= 0) {
 			b->count++;
+			b->user->connections++;
 			relay_start(b, client);
 			continue;
 		}
-		/*
-		 * Out of descriptors or memory: the socket stays readable, so polling it would spin. Try again later.
-		 */
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			event_del(b->ev);
-			loop_add(b->retry, &later);
-		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			accept_later(b);
 		return;
 	}
 }
@@ -59,15 +67,41 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 static void on_connection_ended(struct served_sandbox *b)
 {
 	b->count--;
+	b->user->connections--;
 	if (b->paused && b->ev) {
 		b->paused = false;
 		loop_add(b->ev, NULL);
 	}
 }
 
+static struct proxy_user *user_take(struct proxy_users *users, uint32_t uid)
+{
+	struct proxy_user *u;
+
+	LIST_FOREACH (u, users, link)
+		if (u->uid == uid)
+			break;
+	if (!u) {
+		u = mem_zalloc(1, sizeof *u);
+		u->uid = uid;
+		LIST_INSERT_HEAD(users, u, link);
+	}
+	u->sandboxes++;
+	return u;
+}
+
+static void user_release(struct proxy_user *u)
+{
+	if (--u->sandboxes > 0)
+		return;
+	LIST_REMOVE(u, link);
+	free(u);
+}
+
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
-					  const struct credentials *credentials, const struct plan_key *key,
-					  uint32_t uid, void (*on_change)(void *ctx), void *ctx)
+					  const struct credentials *credentials, struct proxy_users *users,
+					  const struct plan_key *key, uint32_t uid, void (*on_change)(void *ctx),
+					  void *ctx)
 {
 	struct served_sandbox *b = mem_zalloc(1, sizeof *b);
 
@@ -75,7 +109,7 @@ struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolv
 	b->resolver = resolver;
 	b->credentials = credentials;
 	b->key = *key;
-	b->uid = uid;
+	b->user = user_take(users, uid);
 	b->fd = -1;
 	b->on_change = on_change;
 	b->ctx = ctx;
@@ -121,5 +155,6 @@ void served_sandbox_free(struct served_sandbox *b)
 	served_sandbox_close(b);
 	host_rules_done(&b->rules);
 	traffic_report_done(&b->report);
+	user_release(b->user);
 	free(b);
 }

@@ -6,8 +6,8 @@
  * reports. A sandbox without network `allow` has no listening socket (fd −1) and no rules.
  *
  * Its connections refer to it, so served_sandbox_free closes them first. `resolver` and `credentials` are borrowed and
- * outlive it; on_change may run during any callback of a connection and must not free the sandbox (proxy.c defers
- * that).
+ * outlive it, like the list of users; on_change may run during any callback of a connection and must not free the
+ * sandbox (proxy.c defers that).
  */
 
 #include "sandbox/host_rule.h"
@@ -24,11 +24,20 @@ struct credentials;
 struct resolver;
 
 #define SERVED_CONNECTIONS_MAX 256u
+/* Of all sandboxes of one user, to published ports, too: the others need descriptors and memory of this process. */
+#define USER_CONNECTIONS_MAX 4096u
+
+struct proxy_user {
+	LIST_ENTRY(proxy_user) link;
+	uint32_t uid;
+	unsigned sandboxes, connections;
+};
+LIST_HEAD(proxy_users, proxy_user);
 
 struct served_sandbox {
 	LIST_ENTRY(served_sandbox) link;
 	struct plan_key key;
-	uint32_t uid; /* of its user */
+	struct proxy_user *user;
 	int fd;
 	struct event *ev, *retry;
 	struct host_rules rules;
@@ -49,8 +58,9 @@ struct served_sandbox {
 };
 
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
-					  const struct credentials *credentials, const struct plan_key *key,
-					  uint32_t uid, void (*on_change)(void *ctx), void *ctx);
+					  const struct credentials *credentials, struct proxy_users *users,
+					  const struct plan_key *key, uint32_t uid, void (*on_change)(void *ctx),
+					  void *ctx);
 /* Serves its socket by these rules; takes ownership of both. */
 void served_sandbox_listen(struct served_sandbox *b, int fd, struct host_rules *rules);
 /* Stops serving: closes the socket and all connections. Their traffic can still be reported. */

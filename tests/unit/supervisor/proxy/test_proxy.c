@@ -2,6 +2,7 @@
 
 #include "sandbox/host_rule.h"
 #include "supervisor/proxy/proxy_msg.h"
+#include "supervisor/proxy/served_sandbox.h"
 #include "supervisor/spawner/dialer.h"
 #include "tests/unit/supervisor/rig.h"
 
@@ -404,6 +405,60 @@ START_TEST(malformed_messages_end_the_proxy)
 }
 END_TEST
 
+/* A sandbox of this user, with a socket that listens for many. Returns the socket. */
+static int serve_many(unsigned number, uint32_t uid, int rules, uint16_t *ret_port)
+{
+	struct proxy_msg m = { .kind = PROXY_SERVE, .uid = uid, .key.attempt = 1 };
+	int inside = listening(ret_port);
+	ck_assert_int_eq(listen(inside, SERVED_CONNECTIONS_MAX), 0);
+	snprintf(m.key.id, sizeof m.key.id, "proc_%u", number);
+	ck_assert_int_eq(fd_send(proxy, &m, sizeof m, (const int[]){ inside, rules }, 2, 0), 0);
+	return inside;
+}
+
+/* The proxy answers this connection, so it has handled what came before. */
+static void is_served(uint16_t port)
+{
+	char answer[128];
+	fd_auto int client = dial(port);
+	send_connect(client, "other.test", 443, answer);
+	ck_assert_str_eq(answer, "HTTP/1.1 403 Forbidden");
+}
+
+START_TEST(one_user_cannot_have_all_connections)
+{
+	enum { SANDBOXES = USER_CONNECTIONS_MAX / SERVED_CONNECTIONS_MAX };
+	static int client[USER_CONNECTIONS_MAX];
+	static const char ask[] = "CONNECT other.test:443 HTTP/1.1\r\nHost: other.test:443\r\n\r\n";
+	SKIP_IF(fd_raise_nofile() < 3 * (int)USER_CONNECTIONS_MAX, "needs descriptors");
+	int inside[SANDBOXES + 2];
+	uint16_t port[SANDBOXES + 2];
+	fd_auto int rules = rules_of("127.0.0.1:1");
+	char answer[128];
+	for (unsigned i = 0; i < SANDBOXES + 2; i++)
+		inside[i] = serve_many(i, i <= SANDBOXES ? 1000 : 1001, rules, &port[i]);
+	send_message(PROXY_SYNC, NULL, NULL, 0);
+	is_served(port[SANDBOXES]);
+	for (unsigned i = 0; i < USER_CONNECTIONS_MAX; i++) {
+		client[i] = dial(port[i / SERVED_CONNECTIONS_MAX]);
+		if (i % SERVED_CONNECTIONS_MAX == 0 && i)
+			is_served(port[SANDBOXES + 1]);
+	}
+	is_served(port[SANDBOXES + 1]);
+	fd_auto int waits = dial(port[SANDBOXES]);
+	ck_assert_int_eq(write(waits, ask, sizeof ask - 1), (ssize_t)sizeof ask - 1);
+	is_served(port[SANDBOXES + 1]);
+	ck_assert(recv(waits, answer, sizeof answer, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	fd_close(&client[0]);
+	rig_readable(waits, "an answer");
+	ck_assert_int_gt(recv(waits, answer, sizeof answer, 0), 0);
+	for (unsigned i = 0; i < USER_CONNECTIONS_MAX; i++)
+		fd_close(&client[i]);
+	for (unsigned i = 0; i < SANDBOXES + 2; i++)
+		fd_close(&inside[i]);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	return RIG_SUITE(argc, argv, "proxy", "proxy", setup, teardown, 120, the_proxy_serves_reports_and_ends,
@@ -411,5 +466,6 @@ int main(int argc, char **argv)
 			 sandboxes_that_another_runtime_does_not_name_are_dropped, malformed_messages_end_the_proxy,
 			 a_published_port_leads_into_the_sandbox,
 			 unpublishing_and_the_end_of_the_sandbox_close_everything,
-			 a_port_in_use_is_an_error_and_a_dead_server_resets, a_publication_survives_the_runtime);
+			 a_port_in_use_is_an_error_and_a_dead_server_resets, a_publication_survives_the_runtime,
+			 one_user_cannot_have_all_connections);
 }
