@@ -65,6 +65,10 @@ def test_rollback_reverts_turns_and_files(home):
         assert [j["jobId"] for j in rpc.call("get_thread_read", threadId=thr)["jobs"]] == [job]
         rpc.call("terminate_process", processId=live["processId"])
         rpc.fails("rollback_thread", {"threadId": thr, "toTurnId": "turn_none"}, code=-32004)
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            agent.fails("rollback_thread", {"threadId": thr, "toTurnId": turns[0]}, code=-32003)
+            assert rpc.call("list_changes", processId=undone["processId"])["changes"], "an agent does not discard what an operator's run changed"
         done = rpc.call("rollback_thread", sessionId=session, threadId=thr, toTurnId=turns[0], reason="wrong way")
         assert done["removedTurns"] == [kept["turnId"], undone["turnId"], live["turnId"]], done
         assert [f["processId"] for f in done["filesRestored"]] == [undone["processId"]], done

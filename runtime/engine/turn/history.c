@@ -325,6 +325,35 @@ static int removed_turns(struct engine *engine, const struct history_scope *s, c
 	return 0;
 }
 
+/* As for discard_changes: what an operator's run changed is not for agents to discard. */
+static int check_discards(struct engine *engine, const struct view_ids *removed, const struct caller *c, struct err *e)
+{
+	for (size_t i = 0; c->role != ROLE_OPERATOR && i < removed->n; i++) {
+		view_ids_auto struct view_ids processes = VIEW_IDS_INIT;
+
+		id_list_read(engine, VIEW_TURN_PROCESS, removed->id[i], ID_LIST_ALL, &processes);
+		for (size_t k = 0; k < processes.n; k++) {
+			buf_auto struct buf changes = BUF_INIT, text = BUF_INIT;
+			struct process_doc d;
+			const char *id = processes.id[k];
+
+			int r = store_model_get(engine->o.store, VIEW_COW_PROCESS, id, &changes, e);
+
+			if (r == 0)
+				r = view_read_speculative(engine->o.store, &process_schema, id, &text, &d, e);
+			if (r < 0)
+				return -1;
+			if (r > 0 || jval_is_str(jval_get(d.startedBy, "role"), role_name(ROLE_AGENT)))
+				continue;
+			return err_set(e, ERR_NOT_ALLOWED,
+				       "process '%s' was started by an operator, and its changes are neither applied "
+				       "nor discarded: only operators can discard them",
+				       id);
+		}
+	}
+	return 0;
+}
+
 /* The reply waits until the files are discarded. It moves to the rollback, because the transaction ends before. */
 void engine_rollback_thread(struct engine *engine, const struct rollback_request *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
@@ -340,7 +369,7 @@ void engine_rollback_thread(struct engine *engine, const struct rollback_request
 	if (r->reason && strlen(r->reason) > 1024)
 		err_field(&e, "reason", "must have at most 1024 bytes");
 	if (e.code || history_scope_of(engine, r->session_id, r->thread_id, c, &s, &e) < 0 ||
-	    removed_turns(engine, &s, r->to_turn_id, &removed, &e) < 0)
+	    removed_turns(engine, &s, r->to_turn_id, &removed, &e) < 0 || check_discards(engine, &removed, c, &e) < 0)
 		return transaction_reject(tx, &e);
 	const struct scope of = {
 		.uid = s.uid, .session = s.session_id, .thread = s.thread_id, .request = c->request_id
