@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,13 +88,22 @@ static bool is_resolver(struct part line, struct part device)
 	return word_is(line, WORD_DEVICE, device) && word_is(line, WORD_ROOT, (struct part){ root, sizeof root - 1 });
 }
 
+/* Blanks and some others are \ooo there. Of a path that is too long, the end says more. */
 static void copy_place(struct part line, char *ret, size_t size)
 {
 	struct part place = { "", 0 };
+	char path[PATH_MAX];
+	size_t n = 0;
 
 	for (int i = 0; i <= WORD_PLACE; i++)
 		place = take_part(&line, ' ');
-	snprintf(ret, size, "%.*s", place.len ? (int)place.len - 1 : 0, place.at);
+	for (const char *p = place.at, *end = p + place.len; p < end && *p != ' ' && n < sizeof path - 1; n++) {
+		const bool escaped = *p == '\\' && end - p > 4;
+		path[n] = escaped ? (char)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0')) : *p;
+		p += escaped ? 4 : 1;
+	}
+	path[n] = '\0';
+	snprintf(ret, size, "%s", n < size ? path : path + n - (size - 1));
 }
 
 bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size)

@@ -182,6 +182,19 @@ def test_sandbox_ends_when_a_protected_path_is_removed_on_the_host(home):
             assert f.read() == text
 
 
+def test_the_reason_of_an_end_has_the_end_of_a_long_path(home):
+    with home.rpc() as rpc:
+        for padding in ("x", "xx"):     # one of them would split a character
+            work = os.path.join(home.work, padding + "ä" * 80, "with blanks")
+            subprocess.run(["git", "init", "-q", work], check=True)
+            sandbox = create(rpc, home, cwd=work)
+            command = rpc.start("sleep 1000", sandboxId=sandbox)["processId"]
+            os.unlink(os.path.join(work, ".git", "config"))
+            end = rpc.wait(command)
+            before, after = "its session sandbox ended: …", "ä/with blanks/.git/config was replaced on the host; use a new one"
+            assert end["message"].startswith(before + "ä") and end["message"].endswith(after) and "\ufffd" not in end["message"], end
+
+
 def test_sandbox_survives_a_new_resolver_file_of_the_host():
     """Network managers replace resolv.conf, which unmounts what covers it in sandboxes. Names cannot be looked up there, now as before."""
     with replaced_resolver() as (through, replace), Home(through=through) as home, home.rpc() as rpc:
