@@ -246,6 +246,16 @@ def test_failures_are_retried_and_then_reported(home):
         assert KEY not in json.dumps(rpc.events())
 
 
+def test_an_error_of_the_provider_counts_also_if_the_connection_breaks_after_it(home):
+    error = {"type": "billing_error", "code": "insufficient_quota", "message": "no money is left", "error_after": 1, "cut": "broken"}
+    for dialect in DIALECTS[:3]:
+        with home.rpc() as rpc, model(home, rpc, [{"text": "Let me see.", **error}], dialect=dialect) as p:
+            turn = submit(rpc, "go")
+            end = ended(rpc, turn)
+            assert end["type"] == "turn.failed" and "no money is left (billing, attempt 1)" in end["payload"]["message"], (dialect, end)
+            assert len(p.requests) == 1, "such an error is not retried"
+
+
 def test_the_status_of_a_turn_follows_its_requests(home):
     def status(rpc, turn):
         read = rpc.call("get_thread_read", threadId=turn["threadId"])

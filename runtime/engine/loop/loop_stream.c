@@ -321,9 +321,15 @@ static void failure_of_program(struct process *p, const struct process_outcome *
 static void failure_of(struct process *p, const struct process_outcome *o, const struct dialect_answer *a,
 		       struct stream_failure *ret)
 {
+	const bool ended = strcmp(o->status, "completed") == 0 || strcmp(o->status, "failed") == 0;
+
 	*ret = (struct stream_failure){ 0 };
-	/* A transport failure leaves an incomplete response; the program knows why. */
-	if (a && a->failure.category[0] && o->clean) {
+	/*
+	 * A response that is incomplete or malformed because the connection broke: the program knows why. An error that
+	 * the provider reported counts also if the connection broke after it.
+	 */
+	const bool reported = a && a->failure.category[0] && strcmp(a->failure.category, "protocol") != 0;
+	if (a && a->failure.category[0] && (o->clean || (reported && ended))) {
 		snprintf(ret->category, sizeof ret->category, "%.31s", a->failure.category);
 		snprintf(ret->message, sizeof ret->message, "%.511s", a->failure.message);
 		snprintf(ret->code, sizeof ret->code, "%.63s", a->failure.code);
