@@ -177,6 +177,16 @@ void decoder_fail_error(struct dialect_decoder *x, const json_t *error)
 		headers_copy(x->request_id, sizeof(x->request_id), id);
 }
 
+void decoder_arguments(const json_t *string_or_object, struct buf *out)
+{
+	if (json_is_string(string_or_object))
+		buf_append(out, json_string_value(string_or_object), json_string_length(string_or_object));
+	else if (json_is_object(string_or_object)) {
+		mem_auto char *text = json_dumps(string_or_object, JSON_COMPACT);
+		buf_str(out, text);
+	}
+}
+
 bool decoder_count(const json_t *object, const char *key, uint64_t *ret)
 {
 	const json_t *v = json_object_get(object, key);

@@ -108,6 +108,8 @@ void decoder_fail_error(struct dialect_decoder *x, const json_t *error);
  * U+FFFD. Text that is nested too deeply, or would need too much memory, is refused.
  */
 json_t *decoder_parse(const char *text, size_t n);
+/* Appends the arguments of a call as JSON text, which is what most servers send; some send the object. */
+void decoder_arguments(const json_t *string_or_object, struct buf *out);
 /* Sets *ret if object[key] is a non-negative number. */
 bool decoder_count(const json_t *object, const char *key, uint64_t *ret);
 

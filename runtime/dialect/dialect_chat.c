@@ -322,6 +322,7 @@ static void take_call(struct dialect_decoder *x, const json_t *fragment)
 {
 	const json_t *function = json_object_get(fragment, "function");
 	const json_t *arguments = json_object_get(function, "arguments");
+	buf_auto struct buf text = BUF_INIT;
 
 	if (is_repetition(x, fragment))
 		return;
@@ -329,11 +330,9 @@ static void take_call(struct dialect_decoder *x, const json_t *fragment)
 	unit_set_id(u, json_get_string(fragment, "id"));
 	unit_set_name(x, u, json_get_string(function, "name"));
 	unit_set_raw(u, "extra_content", json_object_get(fragment, "extra_content"));
-	unit_add_string(x, u, arguments);
-	if (json_is_object(arguments) && !u->text.len) {
-		mem_auto char *text = json_dumps(arguments, JSON_COMPACT);
-		unit_add(x, u, text, strlen(text));
-	}
+	decoder_arguments(arguments, &text);
+	if (!json_is_object(arguments) || !u->text.len)
+		unit_add(x, u, text.data, text.len);
 }
 
 static void take_finish(struct dialect_decoder *x, const char *reason)

@@ -311,13 +311,22 @@ static void take_event(struct dialect_decoder *x, const json_t *event)
 		headers_copy(x->request_id, sizeof(x->request_id), json_get_text(event, "responseId"));
 }
 
+/* Neither a call nor text: no parts, one part with the text "", or only thoughts. */
+static bool is_empty(const struct dialect_decoder *x)
+{
+	for (size_t i = 0; i < x->nunits; i++)
+		if (x->units[i]->kind == UNIT_CALL || (x->units[i]->kind == UNIT_TEXT && x->units[i]->text.len))
+			return false;
+	return true;
+}
+
 /* There is no end marker: all parts end with the stream, if a reason was given. */
 static void end_stream(struct dialect_decoder *x)
 {
 	if (!x->terminal)
 		return;
 	units_end(x);
-	if (x->nunits == 0 && x->stop == DIALECT_STOP_DONE)
+	if (is_empty(x) && x->stop == DIALECT_STOP_DONE)
 		decoder_fail(x, "protocol", true, "the model sent an empty answer");
 }
 

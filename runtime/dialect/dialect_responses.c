@@ -284,7 +284,7 @@ static void close_item(struct dialect_decoder *x, int64_t key, const json_t *ite
 		gather_parts(x, json_object_get(item, "content"), "", &text);
 		unit_set_raw(u, "phase", json_object_get(item, "phase"));
 	} else if (u->kind == UNIT_CALL)
-		buf_str(&text, json_get_text(item, "arguments"));
+		decoder_arguments(json_object_get(item, "arguments"), &text);
 	else if (u->kind == UNIT_REASONING) {
 		gather_parts(x, json_object_get(item, "summary"), "\n\n", &text);
 		if (!text.len)

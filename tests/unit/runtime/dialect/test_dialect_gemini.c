@@ -103,12 +103,16 @@ START_TEST(streams_without_finish_reason_or_content_are_broken)
 	ck_assert(a.usage.known && a.usage.estimated);
 	dialect_answer_done(&a);
 
-	decode(STREAM("data: {\"candidates\":[{\"content\":{\"role\":\"model\"},\"finishReason\":\"STOP\"}],", USAGE,
-		      "}\n\n"));
-	ck_assert(!a.complete);
-	ck_assert(a.failure.retryable);
-	ck_assert(strstr(a.failure.message, "empty"));
-	dialect_answer_done(&a);
+	static const char *const EMPTY[] = { "", ",\"parts\":[]", ",\"parts\":[{\"text\":\"\"}]",
+					     ",\"parts\":[{\"text\":\"Hm.\",\"thought\":true}]" };
+	for (size_t i = 0; i < countof(EMPTY); i++) {
+		decode(STREAM("data: {\"candidates\":[{\"content\":{\"role\":\"model\"", EMPTY[i],
+			      "},\"finishReason\":\"STOP\"}],", USAGE, "}\n\n"));
+		ck_assert(!a.complete);
+		ck_assert(a.failure.retryable);
+		ck_assert(strstr(a.failure.message, "empty"));
+		dialect_answer_done(&a);
+	}
 
 	decode(STREAM("data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},", USAGE, "}\n\n"));
 	ck_assert(!a.complete);

@@ -94,6 +94,14 @@ START_TEST(items_are_read_without_deltas_or_from_the_end)
 		"[{'type':'text','text':'Hi'},{'type':'tool_call','id':'call_9','name':'shell','arguments':{}}]");
 	dialect_answer_done(&a);
 
+	/* Arguments as an object. */
+	decode(STREAM(CREATED,
+		      ITEM("0", "\"type\":\"function_call\",\"id\":\"fc_1\",\"status\":\"completed\",\"call_id\":"
+				"\"call_9\",\"name\":\"shell\",\"arguments\":{\"command\":\"ls\"}"),
+		      ENDED("completed", USAGE)));
+	rig_assert_json(a.blocks, "[{'type':'tool_call','id':'call_9','name':'shell','arguments':{'command':'ls'}}]");
+	dialect_answer_done(&a);
+
 	/* A repeated item is called once. */
 	decode(STREAM(CREATED, ITEM("0", CALL("completed", "{}")), ITEM("0", CALL("completed", "{}")),
 		      ENDED("completed", USAGE)));
