@@ -228,10 +228,17 @@ def test_malformed_requests_are_rejected():
 def test_bodies_that_are_not_messages_are_rejected():
     with Home() as home, Serve(home) as serve:
         session = serve.initialize()
-        for body, status, code in ((b"{", 400, -32700), (b"", 400, -32700), (b"[]", 400, -32600), (b"17", 400, -32700), (b"\xff\xfe", 400, -32700),
+        for body, status, code in ((b"{", 400, -32700), (b"", 400, -32700), (b"[]", 400, -32600), (b"17", 400, -32600), (b"\xff\xfe", 400, -32700),
                                    (json.dumps([PING]).encode(), 400, -32600), (b"[" * 100000, 400, -32700)):
             found, _, answer = serve.post(body, session)
             assert found == status and answer["error"]["code"] == code, (body[:40], found, answer)
+        # As over stdio: the id of what cannot be parsed is in the answer, and a NUL in an argument is an error of the tool.
+        exec_call = {"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": {"name": "exec", "arguments": {"command": "echo \ud83d"}}}
+        found, _, answer = serve.post(exec_call, session)
+        assert found == 400 and answer["id"] == 8 and answer["error"]["code"] == -32700 and "D83D" in answer["error"]["message"], answer
+        exec_call["params"]["arguments"]["command"] = "echo \0"
+        found, _, answer = serve.post(exec_call, session)
+        assert found == 200 and answer["result"]["isError"] and "u0000" in text_of(answer), answer
         assert serve.post({"jsonrpc": "2.0", "id": 1}, session)[0] == 400
         assert serve.post(PING, session, Content_Type="text/plain")[0] == 415
         for accept in ("application/json", "text/event-stream", "text/html", None):

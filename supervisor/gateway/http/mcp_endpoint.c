@@ -299,6 +299,20 @@ static void post_modern(struct mcp_endpoint *of, struct http_exchange *x, json_t
 	feed_message(modern_of(of, x), x, message, &(struct mcp_post){ .modern = true, .complete = e->complete });
 }
 
+/* The body is not an object. The id of text that is not JSON can often be found (rpc_message.h). */
+static void reject_body(struct http_exchange *x, const json_t *message, const json_error_t *bad)
+{
+	const struct buf *body = &http_exchange_request(x)->body;
+
+	if (message)
+		return fail_exchange(x, 400, NULL, RPC_INVALID_REQUEST,
+				     json_is_array(message) ? "batches are not supported: send one message per POST"
+							    : "the body is not a JSON object");
+	json_auto_t *found = json_pack("{so*}", "id", body->len ? rpc_message_find_id(body->data, body->len) : NULL);
+	mem_auto char *why = mem_printf("bad JSON at byte %d: %s", bad->position, bad->text);
+	fail_exchange(x, 400, found, RPC_PARSE_ERROR, why);
+}
+
 static void handle_post(struct mcp_endpoint *of, struct http_exchange *x)
 {
 	const struct http_request *r = http_exchange_request(x);
@@ -309,13 +323,11 @@ static void handle_post(struct mcp_endpoint *of, struct http_exchange *x)
 	if (!accepts_type(r, "application/json", "application/*") || !accepts_type(r, "text/event-stream", "text/*"))
 		return fail_exchange(x, 406, NULL, RPC_INVALID_REQUEST,
 				     "Accept must list application/json and text/event-stream");
-	json_t *message = json_loadb(r->body.data ? r->body.data : "", r->body.len, JSON_REJECT_DUPLICATES, &je);
+	json_t *message = json_loadb(r->body.data ? r->body.data : "", r->body.len,
+				     JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &je);
 	if (!json_is_object(message)) {
-		bool batch = json_is_array(message);
+		reject_body(x, message, &je);
 		json_decref(message);
-		fail_exchange(x, 400, NULL, batch ? RPC_INVALID_REQUEST : RPC_PARSE_ERROR,
-			      batch ? "batches are not supported: send one message per POST"
-				    : "the body is not a JSON object");
 		return;
 	}
 	struct mcp_envelope e = mcp_headers_envelope(r, message);
