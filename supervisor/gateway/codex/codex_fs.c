@@ -164,13 +164,24 @@ static void append_bytes(struct codex_call *c, const json_t *range)
 		buf_append(&c->file, json_string_value(data), json_string_length(data));
 }
 
-static void reply_bytes(struct codex_call *c)
+static void reply_json(struct codex_call *c)
 {
-	if (c->read_done) {
-		c->read_done(c);
-		return;
-	}
+	json_auto_t *answer = json_loadb(buf_cstr(&c->file), c->file.len, 0, NULL);
+
+	if (json_is_object(answer))
+		c->row->answer(c, answer);
+	else
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file operation ended without an answer");
+}
+
+static void reply_output(struct codex_call *c)
+{
 	buf_auto struct buf text = BUF_INIT;
+
+	if (c->row->answer)
+		return reply_json(c);
+	if (c->read_done)
+		return c->read_done(c);
 	text_base64_encode(buf_cstr(&c->file), c->file.len, &text);
 	codex_call_reply(c, json_pack("{ss}", "dataBase64", buf_cstr(&text)));
 }
@@ -192,7 +203,7 @@ static void on_more(void *ctx, json_t *result, json_t *error)
 static void read_more(struct codex_call *c)
 {
 	if (c->file.len >= c->total)
-		return reply_bytes(c);
+		return reply_output(c);
 	gateway_session_query(c->server->session, "read_output",
 			      json_pack("{ss sI sI ss}", "outputRef", c->file_output, "offset", (json_int_t)c->file.len,
 					"length", (json_int_t)OUTPUT_BYTES, "encoding", "base64"),
@@ -200,18 +211,20 @@ static void read_more(struct codex_call *c)
 }
 
 /*
- * The contents of the file are the process's stdout. Uses the output in the reply if it is complete, else reads it from
- * the spool.
+ * The contents of the file, or the answer as JSON, are the process's stdout. Uses the output in the reply if it is
+ * complete, else reads it from the spool.
  */
-static void receive_file(struct codex_call *c, const json_t *result)
+static void receive_output(struct codex_call *c, const json_t *result)
 {
 	const json_t *out = json_object_get(json_object_get(result, "output"), "stdout"),
 		     *refs = json_object_get(result, "outputRefs");
 
+	buf_reset(&c->file); /* what was written */
 	c->total = (uint64_t)json_integer_value(json_object_get(out, "totalBytes"));
 	if (c->total > FILE_MAX)
-		return codex_call_fail(c, RPC_INTERNAL_ERROR,
-				       "the file has more than %u bytes: use fs/open and fs/readBlock", FILE_MAX);
+		return codex_call_fail(c, RPC_INTERNAL_ERROR, "the %s has more than %u bytes%s",
+				       c->row->answer ? "answer" : "file", FILE_MAX,
+				       c->row->answer ? "" : ": use fs/open and fs/readBlock");
 	for (size_t i = 0; i < json_array_size(refs); i++)
 		if (json_text_is(json_array_get(refs, i), "stream", "stdout"))
 			(void)snprintf(c->file_output, sizeof(c->file_output), "%s",
@@ -225,20 +238,11 @@ static void receive_file(struct codex_call *c, const json_t *result)
 
 static void handle_result(struct codex_call *c, json_t *result)
 {
-	const json_t *code = json_object_get(result, "exitCode"),
-		     *text = json_object_get(json_object_get(json_object_get(result, "output"), "stdout"), "data");
+	const json_t *code = json_object_get(result, "exitCode");
 
 	if (!json_is_integer(code) || json_integer_value(code) != 0)
 		return fail_tool(c, result);
-	if (!c->row->answer)
-		return receive_file(c, result);
-	json_auto_t *answer = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text),
-					 0, NULL);
-	if (json_is_object(answer))
-		c->row->answer(c, answer);
-	else
-		codex_call_fail(c, RPC_INTERNAL_ERROR, "the answer of the file operation is longer than %u bytes",
-				OUTPUT_BYTES);
+	receive_output(c, result);
 }
 
 /*
