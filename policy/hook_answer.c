@@ -83,12 +83,20 @@ __attribute__((format(printf, 2, 3))) static int set_error(struct answer_reading
 	return -1;
 }
 
-/* Replaces *ret if the member is a text that is not empty. */
-static int take_text(struct answer_reading *f, const json_t *obj, const char *key, size_t most, char **ret)
+/* NULL also for a null, which serializers write for members that are not set. */
+static const json_t *get_member(const json_t *obj, const char *key)
 {
 	const json_t *v = json_object_get(obj, key);
 
-	if (!v || json_is_null(v))
+	return json_is_null(v) ? NULL : v;
+}
+
+/* Replaces *ret if the member is a text that is not empty. */
+static int take_text(struct answer_reading *f, const json_t *obj, const char *key, size_t most, char **ret)
+{
+	const json_t *v = get_member(obj, key);
+
+	if (!v)
 		return 0;
 	if (!json_is_string(v))
 		return set_error(f, "%s must be a string", key);
@@ -102,9 +110,9 @@ static int take_text(struct answer_reading *f, const json_t *obj, const char *ke
 
 static int take_flag(struct answer_reading *f, const json_t *obj, const char *key, bool *ret)
 {
-	const json_t *v = json_object_get(obj, key);
+	const json_t *v = get_member(obj, key);
 
-	if (!v || json_is_null(v))
+	if (!v)
 		return 0;
 	if (!json_is_boolean(v))
 		return set_error(f, "%s must be true or false", key);
@@ -115,7 +123,7 @@ static int take_flag(struct answer_reading *f, const json_t *obj, const char *ke
 /* Keeps a value as JSON text, for the step that uses it. */
 static int take_json(struct answer_reading *f, const json_t *v, const char *key, bool object, char **ret)
 {
-	if (!v || json_is_null(v))
+	if (!v)
 		return 0;
 	if (object && !json_is_object(v))
 		return set_error(f, "%s must be an object", key);
@@ -134,7 +142,7 @@ static int take_verdict(struct answer_reading *f, const json_t *v, const char *k
 {
 	const char *s = json_string_value(v);
 
-	if (!v || json_is_null(v))
+	if (!v)
 		return 0;
 	for (int i = HOOK_VERDICT_ALLOW; s && i <= HOOK_VERDICT_DENY; i++)
 		if (strcmp(verdicts[i], s) == 0) {
@@ -147,7 +155,7 @@ static int take_verdict(struct answer_reading *f, const json_t *v, const char *k
 /* decision: {"behavior":"allow"|"deny",…} */
 static int take_behavior(struct answer_reading *f, const json_t *d)
 {
-	const char *s = json_string_value(json_object_get(d, "behavior"));
+	const char *s = json_string_value(get_member(d, "behavior"));
 
 	if (!d)
 		return 0;
@@ -156,13 +164,13 @@ static int take_behavior(struct answer_reading *f, const json_t *d)
 	raise_verdict(f, s[0] == 'a' ? HOOK_VERDICT_ALLOW : HOOK_VERDICT_DENY);
 	if (take_text(f, d, "message", REASON_MAX, &f->ret->reason) < 0)
 		return -1;
-	return s[0] == 'a' ? take_json(f, json_object_get(d, "updatedInput"), "updatedInput", true, &f->ret->input) : 0;
+	return s[0] == 'a' ? take_json(f, get_member(d, "updatedInput"), "updatedInput", true, &f->ret->input) : 0;
 }
 
 /* The members that depend on the hook point. */
 static int take_specific(struct answer_reading *f, const json_t *v)
 {
-	const json_t *event = json_object_get(v, "hookEventName");
+	const json_t *event = get_member(v, "hookEventName");
 	const char *name = json_string_value(event);
 	struct hook_answer *a = f->ret;
 
@@ -176,16 +184,15 @@ static int take_specific(struct answer_reading *f, const json_t *v)
 		return -1;
 	switch (f->point) {
 	case HOOK_PRE_TOOL_USE:
-		if (take_verdict(f, json_object_get(v, "permissionDecision"), "permissionDecision") < 0 ||
+		if (take_verdict(f, get_member(v, "permissionDecision"), "permissionDecision") < 0 ||
 		    take_text(f, v, "permissionDecisionReason", REASON_MAX, &a->reason) < 0)
 			return -1;
-		return take_json(f, json_object_get(v, "updatedInput"), "updatedInput", true, &a->input);
-	case HOOK_PERMISSION_REQUEST: return take_behavior(f, json_object_get(v, "decision"));
+		return take_json(f, get_member(v, "updatedInput"), "updatedInput", true, &a->input);
+	case HOOK_PERMISSION_REQUEST: return take_behavior(f, get_member(v, "decision"));
 	case HOOK_POST_TOOL_USE:
-		if (take_json(f, json_object_get(v, "updatedMCPToolOutput"), "updatedMCPToolOutput", false,
-			      &a->output) < 0)
+		if (take_json(f, get_member(v, "updatedMCPToolOutput"), "updatedMCPToolOutput", false, &a->output) < 0)
 			return -1;
-		return take_json(f, json_object_get(v, "updatedToolOutput"), "updatedToolOutput", false, &a->output);
+		return take_json(f, get_member(v, "updatedToolOutput"), "updatedToolOutput", false, &a->output);
 	default: return 0;
 	}
 }
@@ -195,7 +202,7 @@ static int take_decision(struct answer_reading *f, const json_t *v)
 {
 	const char *s = json_string_value(v);
 
-	if (!v || json_is_null(v))
+	if (!v)
 		return 0;
 	if (s && strcmp(s, "block") == 0)
 		f->ret->verdict = HOOK_VERDICT_DENY;
@@ -218,15 +225,15 @@ static int read_answer(struct answer_reading *f, const json_t *root)
 	/* Ignoring a misplaced permissionDecision would lose a denial. */
 	static const char *const misplaced[] = { "permissionDecision", "updatedInput", "behavior" };
 	for (size_t i = 0; i < countof(misplaced); i++)
-		if (json_object_get(root, misplaced[i]))
+		if (get_member(root, misplaced[i]))
 			return set_error(f, "%s belongs in hookSpecificOutput", misplaced[i]);
 	if (take_flag(f, root, "async", &a->async) < 0 || take_flag(f, root, "continue", &continues) < 0 ||
 	    take_flag(f, root, "suppressOutput", &a->suppress) < 0 ||
 	    take_text(f, root, "systemMessage", REASON_MAX, &a->message) < 0 ||
-	    take_decision(f, json_object_get(root, "decision")) < 0 ||
+	    take_decision(f, get_member(root, "decision")) < 0 ||
 	    take_text(f, root, "reason", REASON_MAX, &a->reason) < 0 ||
 	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 ||
-	    take_specific(f, json_object_get(root, "hookSpecificOutput")) < 0)
+	    take_specific(f, get_member(root, "hookSpecificOutput")) < 0)
 		return -1;
 	if (continues)
 		return 0;

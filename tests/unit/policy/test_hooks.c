@@ -345,6 +345,10 @@ START_TEST(exit_codes_and_output_determine_the_verdict)
 		  "failed", "not valid JSON" },
 		{ HOOK_PRE_TOOL_USE, 0, "{\"permissionDecision\":\"deny\"}", "", "failed",
 		  "permissionDecision belongs in hookSpecificOutput" },
+		/* Members that are null are not set. */
+		{ HOOK_PRE_TOOL_USE, 0, "{\"continue\":true,\"decision\":null,\"hookSpecificOutput\":null}", "",
+		  "continue", NULL },
+		{ HOOK_PERMISSION_REQUEST, 0, "{\"hookSpecificOutput\":{\"decision\":null}}", "", "continue", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, "\xef\xbb\xbf" SAYS("\"permissionDecision\":\"deny\""), "", "deny", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, "{\"decision\":", "", "failed", "not valid JSON" },
 		{ HOOK_PRE_TOOL_USE, 0, "{} trailing", "", "failed", "not valid JSON" },
