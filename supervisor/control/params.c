@@ -90,16 +90,34 @@ static int check_bool(const struct param *p, json_t *v, const char *field, struc
 	return json_is_boolean(v) ? 0 : wrong_type(field, "true or false", v, e);
 }
 
+/* Of values that are not declared further, the strings in them: they are passed on as C strings, too. */
+static int check_inside(json_t *v, const char *field, struct err *e)
+{
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	if (json_is_string(v))
+		return check_text(v, field, 0, "strings", e);
+	json_array_foreach (v, i, item)
+		if (check_inside(item, field, e) < 0)
+			return -1;
+	json_object_foreach (v, key, item)
+		if (check_inside(item, field, e) < 0)
+			return -1;
+	return 0;
+}
+
 static int check_object(const struct param *p, json_t *v, const char *field, struct err *e)
 {
 	if (!json_is_object(v))
 		return wrong_type(field, "an object", v, e);
-	return p->members ? params_check(p->members(), v, field, e) : 0;
+	return p->members ? params_check(p->members(), v, field, e) : check_inside(v, field, e);
 }
 
 static int check_array(const struct param *p, json_t *v, const char *field, struct err *e)
 {
-	return json_is_array(v) ? 0 : wrong_type(field, "an array", v, e);
+	return json_is_array(v) ? check_inside(v, field, e) : wrong_type(field, "an array", v, e);
 }
 
 static int check_strings(const struct param *p, json_t *v, const char *field, struct err *e)
@@ -152,7 +170,10 @@ static int check_enum(const struct param *p, json_t *v, const char *field, struc
 	return err_field(e, field, "expected one of %s, got %s", p->detail, type_name(v));
 }
 
-static int check_any(const struct param *p, json_t *v, const char *field, struct err *e) { return 0; }
+static int check_any(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	return check_inside(v, field, e);
+}
 
 static int (*const checks[])(const struct param *p, json_t *v, const char *field, struct err *e) = {
 	[PARAM_STRING] = check_string, [PARAM_ID] = check_id,           [PARAM_UINT] = check_uint,

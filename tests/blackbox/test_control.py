@@ -60,6 +60,11 @@ def test_nul_and_large_arguments(home):
         assert "command" in error.message or "command" in str(error.data), error
         rpc.fails("start_process", {"command": ["true"], "env": {"A": "x\0y"}}, code=-32602)
         rpc.fails("start_process", {"command": ["true"], "cwd": "/tmp\0"}, code=-32602)
+        # Also where the parameter can be any object or array: the runtime died when such a task was completed.
+        rpc.fails("create_task", {"objective": "o", "acceptance": ["a\0b"]}, code=-32602)
+        for part in ({"type": "text", "text": "a\0b"}, {"type": "command", "command": ["echo", "a\0b"]},
+                     {"type": "tool_call", "toolName": "write_file", "arguments": {"path": "x", "content": "a\0b"}}):
+            assert "u0000" in rpc.fails("submit_turn", {"input": [part]}, code=-32602).message, part
         for size in (100000, 1 << 20, 8 << 20):
             big = "x" * size
             try:
