@@ -67,7 +67,7 @@ def test_requests_before_initialize_are_rejected(home):
 
 
 def test_a_prompt_is_answered(home):
-    script = [{"text": "It is five.", "reasoning": "counting"}, {"text": "Again."}]
+    script = [{"text": "It is five.", "reasoning": "counting"}, *[{"text": "Again."}] * 3]
     with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home) as acp:
         acp.open(home.work)
         stop, updates = acp.run("what is the time?")
@@ -79,6 +79,9 @@ def test_a_prompt_is_answered(home):
         said = str(p.requests[1].texts)
         assert "@/src/a b.c" in said and "int c;" in said and "/src/c.c" in said, said
         assert "what is the time?" in said, "the conversation continues"
+        binary = {"type": "resource", "resource": {"uri": "file:///src/d", "text": "one\0two"}}
+        for prompt, sent in (([{"type": "text", "text": "a\0b"}], "a\ufffdb"), ([binary], "one\ufffdtwo")):
+            assert acp.run(prompt)[0] == "end_turn" and sent in p.requests[-1].texts[-1], (prompt, p.requests[-1].texts[-1])
         acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "audio", "data": "", "mimeType": "audio/wav"}], code=-32602)
         acp.fails("session/prompt", sessionId=acp.id, prompt=[], code=-32602)
         session = rpc.call("get_session", sessionId=acp.id)

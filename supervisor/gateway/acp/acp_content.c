@@ -56,20 +56,34 @@ static void add_reference(const char *uri, struct buf *out)
 	buf_str(out, file_uri_path(uri, path, &e) == 0 ? path : uri);
 }
 
+/* U+FFFD for NUL, which the daemon rejects. */
+static void add_string(const json_t *text, struct buf *out)
+{
+	const char *s = json_string_value(text), *end = s + json_string_length(text);
+
+	for (; s < end; s += strlen(s) + 1) {
+		buf_str(out, s);
+		if (s + strlen(s) < end)
+			buf_str(out, "\xef\xbf\xbd");
+	}
+}
+
 static int add_block(const json_t *block, struct buf *out, json_t *parts)
 {
 	const json_t *resource = json_object_get(block, "resource");
 	const char *uri = json_get_string(block, "uri");
 
 	if (json_text_is(block, "type", "text") && json_get_string(block, "text")) {
-		buf_str(out, json_get_text(block, "text"));
+		add_string(json_object_get(block, "text"), out);
 	} else if (json_text_is(block, "type", "resource_link") && uri) {
 		buf_byte(out, '@');
 		add_reference(uri, out);
 	} else if (json_text_is(block, "type", "resource") && json_get_string(resource, "text")) {
 		buf_str(out, "\n<file name=\"");
 		add_reference(json_get_text(resource, "uri"), out);
-		buf_printf(out, "\">\n%s\n</file>\n", json_get_text(resource, "text"));
+		buf_str(out, "\">\n");
+		add_string(json_object_get(resource, "text"), out);
+		buf_str(out, "\n</file>\n");
 	} else if (json_text_is(block, "type", "image") && json_get_string(block, "data")) {
 		/* The daemon checks the bytes, and takes the type from them. */
 		json_array_append_new(parts,
