@@ -451,7 +451,7 @@ def test_loaded_session_replays_its_conversation(home):
             assert [(c["status"], c["title"], c.get("content")) for c in old] == [(c["status"], c["title"], c.get("content")) for c in new], (old, new)
             assert acp.run("the second prompt")[0] == "end_turn"
             assert "the first prompt" in str(p.requests[2].texts), "the conversation continues"
-            acp.fails("session/load", sessionId="ses_none", cwd=home.work, mcpServers=[])
+            acp.fails("session/load", sessionId="ses_none", cwd=home.work, mcpServers=[], code=-32002)
             first_note = len(acp.notes)
             assert "modes" in acp.call("session/resume", sessionId=first.id, cwd=home.work)
             assert not acp.updates(first_note), "resumed without a replay"

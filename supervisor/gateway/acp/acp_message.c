@@ -30,10 +30,15 @@ void acp_fail(struct acp_server *s, const json_t *id, int code, json_t *data, co
 void acp_fail_with(struct acp_server *s, const json_t *id, const char *what, const json_t *error)
 {
 	const char *message = json_get_string(error, "message");
+	json_t *data = json_object_get(error, "data");
 	bool invalid = json_integer_value(json_object_get(error, "code")) == RPC_INVALID_PARAMS;
+	bool unknown = json_text_is(data, "category", "not_found");
 
-	acp_fail(s, id, invalid ? RPC_INVALID_PARAMS : RPC_INTERNAL_ERROR, json_incref(json_object_get(error, "data")),
-		 "%s: %s", what, message ? message : "the daemon gave no reason");
+	acp_fail(s, id,
+		 unknown   ? ACP_NOT_FOUND
+		 : invalid ? RPC_INVALID_PARAMS
+			   : RPC_INTERNAL_ERROR,
+		 json_incref(data), "%s: %s", what, message ? message : "the daemon gave no reason");
 }
 
 uint64_t acp_request(struct acp_server *s, const char *method, json_t *params)

@@ -133,6 +133,8 @@ static void on_ready(void *ctx, const struct err *failed)
 						rpc_message_text(failed->message, strlen(failed->message)))
 				    : NULL;
 
+	if (failed && failed->code == ERR_NOT_FOUND)
+		json_object_set_new(error, "data", json_pack("{ss}", "category", "not_found"));
 	if (failed && s->opening != ACP_OPEN)
 		return open_failed(s, "open the session", error);
 	if (failed)

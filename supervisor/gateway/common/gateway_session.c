@@ -325,7 +325,10 @@ static void on_failed(struct gateway_session *s, const char *what, const json_t 
 {
 	const char *message = json_get_string(error, "message");
 
-	err_set(&s->why, ERR_UNAVAILABLE, "%s: %s", what, message ? message : "the daemon gave no reason");
+	const bool unknown = json_text_is(json_object_get(error, "data"), "category", "not_found");
+
+	err_set(&s->why, unknown ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "%s: %s", what,
+		message ? message : "the daemon gave no reason");
 	s->agent_lost = true;
 	arm_soon(s, 0);
 }
