@@ -27,6 +27,8 @@ struct jval jval_get(struct jval obj, const char *key);     /* a member, or JT_N
 struct jval jval_path(struct jval obj, const char *dotted); /* "payload.exitCode" */
 
 #define JSCAN_DEPTH 64 /* deeper containers are not found */
+/* Of a value from outside: events, documents and replies with it add levels of their own. */
+#define JSCAN_VALUE_DEPTH (JSCAN_DEPTH - 16)
 
 /*
  * for (struct jiter it = jiter_on(v); jiter_next(&it);) … it.key (objects only, JT_STRING) and it.value

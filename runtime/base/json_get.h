@@ -40,4 +40,22 @@ static inline bool json_get_flag(const json_t *object, const char *key)
 	return json_is_true(json_object_get(object, key));
 }
 
+/* Whether arrays and objects are nested in more than `most` levels. */
+static inline bool json_is_deeper(const json_t *value, unsigned most)
+{
+	json_t *v = (json_t *)(uintptr_t)value, *item;
+	const char *key;
+	size_t i;
+
+	if (!most)
+		return json_is_array(v) || json_is_object(v);
+	json_array_foreach (v, i, item)
+		if (json_is_deeper(item, most - 1))
+			return true;
+	json_object_foreach (v, key, item)
+		if (json_is_deeper(item, most - 1))
+			return true;
+	return false;
+}
+
 #endif

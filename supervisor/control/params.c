@@ -1,6 +1,8 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/did_you_mean.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/event/id.h"
 #include "supervisor/control/control.h"
@@ -90,8 +92,8 @@ static int check_bool(const struct param *p, json_t *v, const char *field, struc
 	return json_is_boolean(v) ? 0 : wrong_type(field, "true or false", v, e);
 }
 
-/* Of values that are not declared further, the strings in them: they are passed on as C strings, too. */
-static int check_inside(json_t *v, const char *field, struct err *e)
+/* The strings in a value that is not declared further are passed on as C strings, too. */
+static int check_strings_inside(json_t *v, const char *field, struct err *e)
 {
 	const char *key;
 	json_t *item;
@@ -100,12 +102,19 @@ static int check_inside(json_t *v, const char *field, struct err *e)
 	if (json_is_string(v))
 		return check_text(v, field, 0, "strings", e);
 	json_array_foreach (v, i, item)
-		if (check_inside(item, field, e) < 0)
+		if (check_strings_inside(item, field, e) < 0)
 			return -1;
 	json_object_foreach (v, key, item)
-		if (check_inside(item, field, e) < 0)
+		if (check_strings_inside(item, field, e) < 0)
 			return -1;
 	return 0;
+}
+
+static int check_inside(json_t *v, const char *field, struct err *e)
+{
+	if (json_is_deeper(v, JSCAN_VALUE_DEPTH))
+		return err_field(e, field, "expected at most %d levels of arrays and objects", JSCAN_VALUE_DEPTH);
+	return check_strings_inside(v, field, e);
 }
 
 static int check_object(const struct param *p, json_t *v, const char *field, struct err *e)

@@ -152,11 +152,13 @@ def test_tool_results_are_sent_to_the_model(home):
 
 
 def test_unknown_tools_and_invalid_arguments_are_reported_to_the_model(home):
-    script = [{"calls": [call("no_such_tool", x=1), call("read_file", file="a")]}, {"text": "I see."}]
+    deep = json.loads("[" * 60 + "]" * 60)
+    script = [{"calls": [call("no_such_tool", x=1), call("read_file", file="a"), call("mine", x=deep)]}, {"text": "I see."}]
     with home.rpc() as rpc, model(home, rpc, script) as p:
+        rpc.call("register_tools", tools=[{"name": "mine", "description": "Takes anything.", "inputSchema": {"type": "object"}}])
         completed(rpc, submit(rpc, "go"))
         results = p.requests[1].results
-        assert "no_such_tool" in str(results[0]) and "path" in str(results[1]), results
+        assert "no_such_tool" in str(results[0]) and "path" in str(results[1]) and "48 levels" in str(results[2]), results
 
 
 def test_a_model_cannot_widen_its_sandbox(home):

@@ -54,7 +54,7 @@ def test_deeply_nested_json_is_rejected(home):
         rpc.call("get_health")
 
 
-def test_nul_and_large_arguments(home):
+def test_nul_is_rejected(home):
     with home.rpc() as rpc:
         error = rpc.fails("start_process", {"command": ["echo", "a\0b"]}, code=-32602)
         assert "command" in error.message or "command" in str(error.data), error
@@ -65,6 +65,22 @@ def test_nul_and_large_arguments(home):
         for part in ({"type": "text", "text": "a\0b"}, {"type": "command", "command": ["echo", "a\0b"]},
                      {"type": "tool_call", "toolName": "write_file", "arguments": {"path": "x", "content": "a\0b"}}):
             assert "u0000" in rpc.fails("submit_turn", {"input": [part]}, code=-32602).message, part
+
+
+def test_deeply_nested_values_are_rejected(home):
+    """The runtime wrote events that it could not read."""
+    def nested(levels):
+        return json.loads("[" * levels + "]" * levels)
+
+    with home.rpc() as rpc:
+        assert "48 levels" in rpc.fails("create_task", {"objective": "o", "taskProfile": {"a": nested(48)}}, code=-32602).message
+        task = rpc.call("create_task", objective="o", taskProfile={"a": nested(47)})["taskId"]
+        assert rpc.call("get_task", taskId=task)["taskProfile"] == {"a": nested(47)}
+        home.cli("store", "verify")
+
+
+def test_large_arguments(home):
+    with home.rpc() as rpc:
         for size in (100000, 1 << 20, 8 << 20):
             big = "x" * size
             try:

@@ -13,6 +13,7 @@
 #include "runtime/engine/tool/tool.h"
 
 #include "policy/rules.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
@@ -147,6 +148,8 @@ static int check_arguments(const struct tool *t, const json_t *arguments, struct
 
 	if (!schema)
 		return err_set(e, ERR_INTERNAL, "the schema of tool '%s' cannot be read", t->name);
+	if (json_is_deeper(arguments, JSCAN_VALUE_DEPTH))
+		return err_field(e, "arguments", "nested in more than %d levels", JSCAN_VALUE_DEPTH);
 	if (json_schema_check(schema, arguments ? arguments : none, e) == 0)
 		return 0;
 	snprintf(field, sizeof field, "arguments%s%.48s", e->field[0] ? "." : "", e->field);

@@ -33,6 +33,11 @@ static const struct param outer[] = {
 	{ .name = NULL },
 };
 
+#define OPEN_8 "[[[[[[[["
+#define CLOSE_8 "]]]]]]]]"
+#define OPEN_48 OPEN_8 OPEN_8 OPEN_8 OPEN_8 OPEN_8 OPEN_8
+#define CLOSE_48 CLOSE_8 CLOSE_8 CLOSE_8 CLOSE_8 CLOSE_8 CLOSE_8
+
 static const struct {
 	const char *json, *field, *part;
 } bad[] = {
@@ -64,6 +69,8 @@ static const struct {
 	{ "{\"list\":[{\"a\":[\"b\",\"\\u0000\"]}]}", "list", "strings without \\u0000" },
 	{ "{\"any\":{\"q\":[\"\\u0000\"]}}", "any", "strings without \\u0000" },
 	{ "{\"what\":\"\\u0000\"}", "what", "strings without \\u0000" },
+	{ "{\"list\":" OPEN_48 "[]" CLOSE_48 "}", "list", "at most 48 levels" },
+	{ "{\"any\":{\"q\":" OPEN_48 CLOSE_48 "}}", "any", "at most 48 levels" },
 	{ "{\"mode\":\"tube\"}", "mode", "none|pipe" },
 	{ "{\"mode\":\"none|pipe\"}", "mode", "none|pipe" },
 	{ "{\"mode\":\"\"}", "mode", "none|pipe" },
@@ -93,7 +100,7 @@ START_TEST(valid_parameters_are_accepted)
 		"{\"text\":\"\",\"bytes\":\"a\\u0000b\",\"id\":\"proc_1:x\",\"n\":0,\"i\":-5,\"flag\":false,"
 		"\"limits\":{\"name\":\"x\",\"wallMs\":9007199254740993},\"any\":{\"q\":[1]},\"words\":[],\"env\":{"
 		"\"A\":\"\",\"B\":null},"
-		"\"list\":[1],\"mode\":\"pipe\",\"cwd\":\"/\",\"what\":null}",
+		"\"list\":" OPEN_48 CLOSE_48 ",\"mode\":\"pipe\",\"cwd\":\"/\",\"what\":null}",
 		JSON_ALLOW_NUL, NULL);
 	ck_assert_msg(params_check(outer, v, "", &e) == 0, "%s: %s", e.field, e.message);
 	json_auto_t *none = json_object();
