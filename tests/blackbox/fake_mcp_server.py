@@ -48,6 +48,8 @@ for line in sys.stdin:
         say({"id": m["id"], "result": {"tools": TOOLS[at:at + 1], **({"nextCursor": str(at + (fault != "pages"))} if at + 1 < len(TOOLS) else {})}})
     elif fault == "iserror" and method == "tools/call":
         say({"id": m["id"], "result": {"isError": True, "content": [{"type": "text", "text": "it did not work"}]}})
+    elif fault == "structured" and method == "tools/call":
+        say({"id": m["id"], "result": {"content": [], "structuredContent": params["arguments"]}})
     elif fault == "state" and method == "tools/call":
         calls += 1
         text = params["arguments"]["text"]

@@ -99,13 +99,14 @@ def test_tools_with_conflicting_names_are_left_out(home):
 
 def test_loop_calls_tools_of_a_server(home):
     with home.rpc() as rpc:
-        add(rpc, home)
-        script = [{"calls": [tool("mcp__fake__echo", text="from the server")]}, {"text": "done"}]
-        with model(home, rpc, script) as p:
-            turn = submit(rpc, "go", options={"cwd": home.work, "sandbox": {"workspace": home.work}})
-            completed(rpc, turn)
-            sent = [json.dumps(r.body) if not isinstance(r.body, (str, bytes)) else str(r.body) for r in p.requests]
-        assert len(sent) == 2 and "from the server" in sent[1] and "mcp__fake__echo" in sent[0], sent
+        for form, expected in (("", "from the server\n"), ("structured", '{"text": "from the server"}\n')):
+            add(rpc, home, form, replace=True)
+            script = [{"calls": [tool("mcp__fake__echo", text="from the server")]}, {"text": "done"}]
+            with model(home, rpc, script) as p:
+                turn = submit(rpc, "go", options={"cwd": home.work, "sandbox": {"workspace": home.work}})
+                completed(rpc, turn)
+            assert len(p.requests) == 2 and "mcp__fake__echo" in str(p.requests[0].tools), p.requests[0].tools
+            assert [r["text"] for r in p.requests[1].results] == [expected], p.requests[1].results
         valid(home, rpc)
 
 

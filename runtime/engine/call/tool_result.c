@@ -469,13 +469,17 @@ static void write_entries(struct jval list, bool truncated, size_t budget, struc
 			   truncated ? "more than " : "", n);
 }
 
-/* What an MCP server answered: its texts; of other content only the type. false: the answer is not of that form. */
-static bool write_mcp_content(struct jval content, const char *ref, size_t budget, struct buf *out)
+/*
+ * What an MCP server answered: its texts; of other content only the type. Servers should repeat structured content as
+ * text; for those that do not, it is shown as JSON. false: the answer is not of that form.
+ */
+static bool write_mcp_result(struct jval result, const char *ref, size_t budget, struct buf *out)
 {
+	struct jval content = jval_get(result, "content"), structured = jval_get(result, "structuredContent");
 	const size_t start = out->len;
 	bool cut = false;
 
-	if (content.type != JT_ARRAY)
+	if (content.type != JT_ARRAY && structured.type != JT_OBJECT)
 		return false;
 	for (struct jiter it = jiter_on(content); !cut && jiter_next(&it);) {
 		buf_auto struct buf text = BUF_INIT;
@@ -495,6 +499,11 @@ static bool write_mcp_content(struct jval content, const char *ref, size_t budge
 			text_sanitize_line(type, strlen(type), out);
 			buf_str(out, "]");
 		}
+		end_line(out);
+	}
+	if (out->len == start && structured.type == JT_OBJECT) {
+		cut = structured.len > budget;
+		text_sanitize(structured.text, cut ? text_utf8_cut(structured.text, budget) : structured.len, out);
 		end_line(out);
 	}
 	if (cut)
@@ -526,7 +535,7 @@ static void write_answer(struct engine *engine, const struct tool_call_doc *d, s
 	jval_str(jval_get(answer, "answerRef"), answer_ref, sizeof answer_ref);
 	if (answer_ref[0]) /* of a subagent */
 		write_ref(engine, answer_ref, budget, out);
-	else if (write_mcp_content(jval_path(answer, "result.content"), ref, budget, out))
+	else if (write_mcp_result(jval_get(answer, "result"), ref, budget, out))
 		;
 	else if (jval_get(answer, "content").type == JT_STRING) {
 		write_content(d, answer, budget, out);
