@@ -53,7 +53,8 @@ struct lost_refusal {
 
 static void on_lost_recorded(void *ctx, const struct store_result *r)
 {
-	static const char data[] = "\"outcome\":\"unknown\"";
+	static const char data[] = "\"outcome\":\"unknown\",\"retryable\":false,"
+				   "\"advice\":\"Check what it may have done, then start it again.\"";
 	struct lost_refusal *l = ctx;
 
 	reply_err(&l->reply, r->status < 0 ? r->err : &l->err, data, strlen(data));
