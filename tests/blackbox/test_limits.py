@@ -115,6 +115,10 @@ def test_cpus_from_the_command_line(home):
                                 ("--io-weight", "10001", b"at most 10000"), ("--io-read", "1", b"at least 4096")):
         done = home.cli("run", option, value, "--", "true", status=None)
         assert done.status == 125 and word in done.err, (option, done.err)
+    sandbox = home.cli("sandbox", "create").text.strip()     # a command in a session sandbox has limits of its own
+    for option, value, word in (("--memory", "1", b"at least 1048576"), ("--memory-high", "1", b"at least 1048576"), ("--pids", "0", b"at least 1"), ("--cpus", "0", b"at least 0.01"),
+                                ("--io-weight", "10001", b"at most 10000"), ("--io-read", "1", b"at least 4096"), ("--io-write", "1", b"at least 4096")):
+        assert word in home.cli("exec", option, value, sandbox, "--", "true", status=125).err, option
 
 
 def test_invalid_values_are_rejected_with_the_field(home):
