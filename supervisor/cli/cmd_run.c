@@ -132,12 +132,12 @@ static bool find_in_path(const char *name, char ret[PATH_MAX])
 /* Compares with what this user sees: a program may be missing only in the sandbox. */
 static void advise_exec(struct cli *c, int status)
 {
-	const char *name = c->opts.nargs ? c->opts.args[c->opts.nargs > 1 && strcmp(c->verb->key, "exec") == 0] : "";
+	const char *name = c->opts.args[0];
 	bool path = strchr(name, '/') != NULL;
 	char found[PATH_MAX];
 
-	if (path && name[0] != '/' && noun_first_given(c, "cwd"))
-		return; /* it is relative to another folder */
+	if (path && name[0] != '/' && (noun_first_given(c, "cwd") || strcmp(c->verb->key, "exec") == 0))
+		return; /* it is relative to another folder, with exec by default to the sandbox's */
 	if (status == EXIT_NOT_FOUND && !path && find_in_path(name, found))
 		snprintf(c->advice, sizeof(c->advice),
 			 "here it is %.100s, which is not in the sandbox's PATH: use that path, with --ro if it "

@@ -89,6 +89,12 @@ def test_missing_and_unexecutable_programs_exit_127_and_126(home):
         said = home.cli("run", "--", command, status=status, cwd=home.work, env={"PATH": f"{home.work}:/usr/bin:/bin"}).err.decode()
         assert advice in said, (command, said)
     assert b"--allow-host HOST" in home.cli("run", "--net", "allow", "--", "true", status=125).err
+    # In a session sandbox: the advice is about the program, not an argument, and a path is relative to the sandbox's folder.
+    sandbox = home.cli("sandbox", "create", cwd=home.work).text.strip()
+    said = home.cli("exec", sandbox, "no-such-command-here", "python3", status=127).err.decode()
+    assert "no folder of the sandbox's PATH has it" in said, said
+    said = home.cli("exec", sandbox, "./missing", "/bin/ls", status=127, cwd="/").err.decode()
+    assert "exists here" not in said and "here either" not in said, said
 
 
 def test_time_limits_exit_124(home):
