@@ -131,8 +131,9 @@ static int await_start(struct cli *c, const char *process_id)
 int published_ports_open(struct cli *c, int option, const char *member, const char *id)
 {
 	const struct opts *o = &c->opts;
+	const bool process = strcmp(member, "processId") == 0;
 
-	if (opts_has(o, option) && strcmp(member, "processId") == 0 && await_start(c, id) < 0)
+	if (opts_has(o, option) && process && await_start(c, id) < 0)
 		return -1;
 	for (size_t i = 0; i < o->ngiven; i++) {
 		request_auto struct request q = REQUEST_INIT(q);
@@ -140,8 +141,11 @@ int published_ports_open(struct cli *c, int option, const char *member, const ch
 
 		if (o->given[i].option != option)
 			continue;
-		if (published_port_parse(o->given[i].value, &p, &q.e) < 0 || publish(c, member, id, &p, &q) < 0)
-			return cli_fail(c, -1, &q.e, "publish %s", o->given[i].value);
+		if (published_port_parse(o->given[i].value, &p, &q.e) == 0 && publish(c, member, id, &p, &q) == 0)
+			continue;
+		if (process && q.e.code == ERR_STATE && strstr(q.e.message, "has ended"))
+			return 0; /* a short command; its output and exit status follow */
+		return cli_fail(c, -1, &q.e, "publish %s", o->given[i].value);
 	}
 	return 0;
 }

@@ -356,3 +356,16 @@ def test_listening_port_is_reported_with_a_hint(home):
 
 if __name__ == "__main__":
     harness.main(globals())
+
+
+def test_a_command_that_ends_before_its_port_is_open_has_its_own_status():
+    """Nothing is left to publish then, and its output and exit status are what its caller waits for."""
+    with Home(options=harness.host_policy(ask=["Bash(expr:*)"])) as home, home.rpc() as rpc:
+        run = subprocess.Popen([harness.CLI, "run", "--publish", f"{free_port()}:5000", "--", "expr", "1", "+", "2"], cwd=home.work,
+                               env=harness.environment(BAILIFF_HOME=home.dir), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        action, = until("it asks", lambda: rpc.call("list_actions", status="pending")["actions"])
+        rpc.call("respond_action", actionId=action["actionId"], decision="allow")
+        out, err = run.communicate(timeout=harness.PATIENCE)
+        assert run.returncode == 0 and out == b"3\n", (run.returncode, err)
+        for _ in range(20):                                          # it ends meanwhile
+            assert home.cli("run", "--publish", f"{free_port()}:5000", "--", "echo", "x").text == "x\n"

@@ -169,8 +169,12 @@ void process_ports_publish(struct process *p, const struct port_publication *giv
 	}
 	const struct port_publication wanted = { r.address, given->host_port, given->port };
 	if (!engine->o.ports->publish || engine->o.ports->publish(engine->o.host, p->id, &wanted) < 0) {
-		err_set(&e, ERR_UNAVAILABLE, "publish port %u: %s", given->port,
-			engine->o.ports->publish ? strerror(errno) : "not possible here");
+		if (!engine->o.ports->publish)
+			err_set(&e, ERR_UNAVAILABLE, "publish port %u: not possible here", given->port);
+		else if (errno == EPIPE || errno == ECONNRESET || errno == ESRCH) /* its init is gone */
+			err_set(&e, ERR_STATE, "process '%s' has ended", p->id);
+		else
+			err_set(&e, ERR_UNAVAILABLE, "publish port %u: %s", given->port, strerror(errno));
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
