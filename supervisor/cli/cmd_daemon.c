@@ -263,7 +263,7 @@ static off_t tail_start(int fd, uint64_t lines)
 	mem_auto char *piece = mem_alloc(LOG_PIECE);
 	uint64_t seen = 0;
 
-	for (off_t end = at; end > 0;) {
+	for (off_t end = at; lines && end > 0;) {
 		off_t from = end > (off_t)LOG_PIECE ? end - (off_t)LOG_PIECE : 0;
 		ssize_t n = pread(fd, piece, (size_t)(end - from), from);
 
@@ -272,7 +272,7 @@ static off_t tail_start(int fd, uint64_t lines)
 				return from + i + 1;
 		end = from;
 	}
-	return 0;
+	return lines ? 0 : at;
 }
 
 int daemon_logs(struct cli *c)

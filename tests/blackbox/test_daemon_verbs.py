@@ -73,6 +73,7 @@ def test_daemon_logs_shows_the_end_of_the_log_file(home):
         f.write("".join(f"line {i}\n" for i in range(20000)) + "\x1b[31mred\n")
     assert "line 0\nline 1\n" in embedded(home.dir, "daemon", "logs").text
     assert embedded(home.dir, "daemon", "logs", "--tail", "2").text == "line 19999\n\\x1b[31mred\n"
+    assert embedded(home.dir, "daemon", "logs", "--tail", "0").text == ""
     assert b"--tail" in embedded(home.dir, "daemon", "logs", "--tail", "x", status=2).err
 
 
