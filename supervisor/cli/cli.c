@@ -353,6 +353,9 @@ static const struct {
 	{ "limits.ioWeight", "io-weight", NULL },
 	{ "limits.ioReadBps", "io-read", NULL },
 	{ "limits.ioWriteBps", "io-write", NULL },
+	{ "cow", "cow", NULL },
+	{ "maxParallel", "parallel", NULL },
+	{ "until.regex", "regex", NULL },
 	{ "types", "type", NULL },
 	{ "user", "user", NULL },
 };

@@ -321,16 +321,21 @@ static int write_items(const struct opts *o, struct jw *w, struct err *e)
 	for (size_t i = 0; r == 0 && i < o->ngiven; i++)
 		if (o->given[i].option == OPT_job_ITEM)
 			r = write_item(o->given[i].value, w, e);
-	if (!opts_has(o, OPT_job_ITEM) && from == stdin && isatty(STDIN_FILENO))
-		r = err_set(e, ERR_INVALID, "no items: give --item TEXT, or one a line on stdin");
-	while (r == 0 && !opts_has(o, OPT_job_ITEM) && (n = getline(&line, &cap, from)) >= 0) {
+	bool any = opts_has(o, OPT_job_ITEM), ask = !any && from == stdin && isatty(STDIN_FILENO);
+	while (r == 0 && !ask && !opts_has(o, OPT_job_ITEM) && (n = getline(&line, &cap, from)) >= 0) {
 		if (n > ITEM_MAX)
 			r = err_set(e, ERR_INVALID, "a line has more than %d bytes", ITEM_MAX);
 		if (n > 0 && line[n - 1] == '\n')
 			line[n - 1] = '\0';
-		if (r == 0 && line[0])
+		if (r == 0 && line[0]) {
 			r = write_item(line, w, e);
+			any = true;
+		}
 	}
+	if (r == 0 && !any && ferror(from))
+		r = err_set(e, ERR_INVALID, "%s: %s", path ? path : "stdin", strerror(errno));
+	else if (r == 0 && !any)
+		r = err_set(e, ERR_INVALID, "no items: give --item TEXT, or one a line on stdin or in --items FILE");
 	free(line);
 	if (from != stdin)
 		fclose(from);

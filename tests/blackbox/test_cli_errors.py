@@ -17,6 +17,19 @@ def test_errors_name_the_option_that_was_typed(home):
         assert f"option '{option}': " in said, said
     said = failure(home, "job", "create", "--command-timeout", "0", "--item", "a", "--", "true")
     assert "option '--command-timeout': " in said, said
+    assert "option '--parallel': must be" in failure(home, "job", "create", "-j", "0", "--item", "a", "--", "true")
+    home.cli("sandbox", "create", "--name", "dev", cwd=home.work)
+    assert "option '--cow': 'true' differs" in failure(home, "run", "--in", "dev", "--cow", "--", "true", status=125)
+    terminal = home.cli("run", "-dt", "--", "cat", cwd=home.work).text.strip()
+    assert "option '--regex': is not" in failure(home, "screen", "--regex", "(", terminal)
+
+
+def test_a_job_without_items_is_a_usage_error(home):
+    for option in ((), ("--items", "/dev/null")):
+        said = failure(home, "job", "create", *option, "--", "true", status=2)
+        assert "give --item TEXT" in said and "--items FILE" in said, said
+    assert f"{home.work}: Is a directory" in failure(home, "job", "create", "--items", home.work, "--", "true", status=2)
+    assert not home.cli("job", "list", "-a", "--json").json
 
 
 def test_paths_that_are_empty_or_missing_are_rejected(home):
