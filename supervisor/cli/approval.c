@@ -87,6 +87,7 @@ static bool is_word(const char *line, const char *letter, const char *word)
 	return strcmp(line, letter) == 0 || strcmp(line, word) == 0;
 }
 
+/* 0: answered; 1: the daemon rejected the answer, so another one may be given; −1: it cannot be reached. */
 static int send_answer(struct cli *c, const char *action_id, const char *scope)
 {
 	request_auto struct request q = REQUEST_INIT(q);
@@ -97,7 +98,9 @@ static int send_answer(struct cli *c, const char *action_id, const char *scope)
 	if (request_change(c, &q, "respond_action") == 0)
 		return 0;
 	cli_fail(c, 0, &q.e, "answer");
-	return q.e.code == ERR_STATE ? 0 : -1; /* another client was faster */
+	if (q.e.code == ERR_STATE)
+		return 0; /* another client was faster */
+	return q.answer.error.type == JT_NONE ? -1 : 1;
 }
 
 int approval_ask(struct cli *c, int terminal, const char *action_id, const char *prompt)
@@ -119,8 +122,11 @@ int approval_ask(struct cli *c, int terminal, const char *action_id, const char 
 				    : is_word(line, "a", "always")  ? "always"
 								    : NULL;
 
-		if (scope || is_word(line, "n", "no"))
-			return send_answer(c, action_id, scope);
+		if (scope || is_word(line, "n", "no")) {
+			r = send_answer(c, action_id, scope);
+			if (r <= 0)
+				return r;
+		}
 		if (is_word(line, "e", "explain")) {
 			buf_auto struct buf out = BUF_INIT;
 

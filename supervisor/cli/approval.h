@@ -22,9 +22,9 @@ int approval_read(int terminal, const char *text, const char *prompt, bool (*gon
 		  char line[APPROVAL_LINE_MAX]);
 
 /*
- * Asks whether the action is approved until there is an answer ("e" explains it first), and sends it. 0: answered here
- * or by another client; 1: cancelled with Ctrl-C; −1: the answer was rejected, which was printed. `prompt` NULL: the
- * action's own.
+ * Asks whether the action is approved until there is an answer that the daemon accepts ("e" explains it first). 0:
+ * answered here or by another client; 1: cancelled with Ctrl-C; −1: the daemon cannot be reached, which was printed.
+ * `prompt` NULL: the action's own.
  */
 int approval_ask(struct cli *c, int terminal, const char *action_id, const char *prompt);
 

@@ -377,12 +377,15 @@ static void ask_approval(struct follow *f)
 	if (f->terminal < 0 || f->ended || again)
 		return;
 	restore_terminal(f);
-	if (approval_ask(f->o.cli, f->terminal, f->asked, NULL) == 0)
+	int r = approval_ask(f->o.cli, f->terminal, f->asked, NULL);
+	if (r == 0) {
 		(void)enter_rawmode(f, &ignored);
-	else if (f->o.guest)
+	} else if (f->o.guest) {
 		stop_following(f, 128 + SIGINT);
-	else
+	} else {
+		f->status = r > 0 ? 128 + SIGINT : EXIT_BAILIFF;
 		end_process(f, "user");
+	}
 }
 
 /* ---- loop ---- */

@@ -50,12 +50,26 @@ def test_an_answer_for_the_session_is_not_asked_again():
         home.cli("run", "--session", session, "--", "touch", "one", cwd=home.work)
 
 
+def test_an_answer_that_is_rejected_can_be_corrected():
+    """No rule that allows is stronger than one that asks, so "always" is not possible here."""
+    with asking() as home:
+        with Window(home, "run", "--", "touch", "one", cols=120) as w:
+            w.expect(QUESTION)
+            w.type("a\n")
+            w.expect("answer once, or for the session")
+            w.expect(QUESTION)
+            w.type("y\n")
+            w.wait(0)
+            w.restored()
+        assert made(home, "one")
+
+
 def test_ctrl_c_cancels_the_pending_command():
     with asking() as home, home.rpc() as rpc:
         with Window(home, "run", "--", "touch", "one") as w:
             w.expect(QUESTION)
             w.type("\x03")
-            assert w.wait() != 0
+            w.wait(130)
             w.restored()
         assert not made(home, "one") and rpc.call("list_actions", status="pending")["actions"] == []
 
