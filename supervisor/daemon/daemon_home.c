@@ -68,7 +68,8 @@ static int xdg_folder(const char *name, const char *below_home, char out[PATH_MA
 {
 	const char *v = get_env(name), *home = get_env("HOME");
 	if (!v && !home)
-		return err_set(e, ERR_INVALID, "neither %s nor HOME is set; give --home DIR", name);
+		return err_set(e, ERR_INVALID, "neither %s nor HOME is set; set BAILIFF_HOME, or give --home DIR",
+			       name);
 	if ((v ? put_path(out, "%s/bailiff", v) : put_path(out, "%s/%s/bailiff", home, below_home)) < 0)
 		return too_long(e);
 	return 0;
@@ -241,8 +242,13 @@ int daemon_home_open_dirs(struct daemon_home *h, const struct daemon_home_option
 	/* With --home state and run are the same directory, whose mode follows from the socket's. */
 	mode_t state_mode = h->paths.kind == DAEMON_PATHS_HOME ? run_mode : 0700;
 	if (open_folder(h->paths.state, state_mode, &h->state_fd, e) < 0 ||
-	    open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0)
-		return -1;
+	    open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0) {
+		const struct err why = *e;
+		if (h->paths.kind == DAEMON_PATHS_HOME || (why.sys != EACCES && why.sys != EROFS))
+			return -1;
+		/* An account without a home directory, as in containers, has HOME=/ or a path that does not exist. */
+		return err_set(e, why.code, "%s; set BAILIFF_HOME to a directory that you can write in", why.message);
+	}
 	const struct daemon_home_options ours = { .give = false };
 	return open_inner(h, "cow", &ours, &h->cow_fd, e);
 }

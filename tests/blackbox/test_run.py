@@ -374,6 +374,15 @@ def test_daemon_is_started_if_none_runs():
         shutil.rmtree(base, ignore_errors=True)
 
 
+def test_a_home_that_cannot_be_written_is_reported_with_the_fix():
+    """As in a container that runs as a uid without an account."""
+    if os.geteuid() == 0:
+        raise harness.Skip("root's daemon is the system's")
+    for env in ({"HOME": "/"}, {"HOME": "/nonexistent"}, {"HOME": ""}):
+        done = subprocess.run([harness.CLI, "run", "--", "true"], env={**env, "PATH": os.environ["PATH"]}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        assert done.returncode == 125 and b"set BAILIFF_HOME" in done.stderr, (env, done.stderr)
+
+
 def _open_files(pid):
     names = []
     try:
