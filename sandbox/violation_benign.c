@@ -33,6 +33,19 @@ static bool is_cargo_lock(const struct violation *v)
 	       ends_with(v->path, ".cargo");
 }
 
+/*
+ * When git deletes a file in its git directory (git stash: index.stash.PID), it also removes the folders around it that
+ * are empty. So it tries .git, or the folder of a linked worktree or submodule, which never are.
+ */
+static bool is_git_folder(const struct violation *v)
+{
+	if (strcmp(v->comm, "git") != 0 || strcmp(v->operation, "delete") != 0)
+		return false;
+	if (!v->directory)
+		return v->error == EBUSY && ends_with(v->path, ".git");
+	return ends_with(v->path, "worktrees") || strstr(v->path, "/.git/modules");
+}
+
 bool violation_is_benign(const struct violation *v)
 {
 	/* Files that shells and tools read at start if they can. */
@@ -73,7 +86,7 @@ bool violation_is_benign(const struct violation *v)
 	}
 	if ((strcmp(v->operation, "create") == 0 || strcmp(v->operation, "write") == 0) && is_python_cache(v->path))
 		return true;
-	if (is_cargo_lock(v))
+	if (is_cargo_lock(v) || is_git_folder(v))
 		return true;
 	/* chown requires root everywhere; cp -a and tar try it and continue. A read-only tree returns EROFS instead. */
 	return v->error == EPERM && strstr(v->syscall, "chown");

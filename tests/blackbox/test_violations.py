@@ -338,6 +338,20 @@ def test_everyday_denials_are_only_counted():
         assert result["benignRefusals"] == len(words), result
 
 
+def test_git_stash_reports_no_denial():
+    """git also tries to remove the folder of a temporary file, its git directory: that fails anywhere."""
+    who = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b; "
+    with watched(host=False) as home, tempfile.TemporaryDirectory(dir="/srv", prefix="bailiff-test-") as work, home.rpc() as rpc:
+        subprocess.run(["sh", "-ec", who + "git init -q src; cd src; echo x >f; git add f; git commit -qm first; git worktree add -q ../linked; cd ..; git init -q main; cd main; "
+                        "git -c protocol.file.allow=always submodule --quiet add ../src libs/mod; git commit -qm start"],
+                       cwd=work, env=harness.environment(HOME=home.dir), check=True, stdout=subprocess.DEVNULL)
+        for where in ("src", "linked", "main", "main/libs/mod"):
+            script = who + "echo y >new && git add new && git stash -q && git stash pop -q && test -f new"
+            started, result = rpc.run(["sh", "-c", script], cwd=os.path.join(work, where))
+            assert result["exitCode"] == 0 and result["benignRefusals"] > 0, (where, result, rpc.outputs(started["processId"]))
+            assert not violations(rpc, started["processId"]), (where, violations(rpc, started["processId"]))
+
+
 def test_offered_access_is_sufficient_and_minimal():
     """Mode on_failure: the offer names exactly what is opened, and with just that it passes; with any of it missing it does not."""
     with watched(host=False) as home, tempfile.TemporaryDirectory(dir="/srv", prefix="bailiff-test-") as work, \
