@@ -6,6 +6,7 @@
 #include "supervisor/cli/file_option.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/noun.h"
+#include "supervisor/cli/sandbox_options.h"
 
 #include <limits.h>
 #include <string.h>
@@ -52,30 +53,36 @@ static int send_request(struct cli *c, struct request *q, const char *method, co
 	return print_tools(c, q->result);
 }
 
-/* --env K=V and --env-file K=FILE. 0, or the exit status. */
-static int write_env(struct cli *c, int option, const char *name, const char *parameter, struct jw *w)
+/* --env-file K=FILE; the last one for a variable counts. 0, or the exit status. */
+static int write_env_files(struct cli *c, struct jw *w)
 {
 	int status = 0;
 
-	if (!opts_has(&c->opts, option))
-		return 0;
-	jw_kobj(w, parameter);
+	jw_kobj(w, "envFiles");
 	for (size_t i = 0; i < c->opts.ngiven && status == 0; i++) {
 		const char *text = c->opts.given[i].value, *equals;
 
-		if (c->opts.given[i].option != option)
+		if (c->opts.given[i].option != OPT_mcp_server_ENV_FILE)
 			continue;
 		if (!(equals = strchr(text, '=')) || equals == text)
-			return cli_usage(c, "option '%s' wants K=%s, not '%s'", name,
-					 option == OPT_mcp_server_ENV ? "V" : "FILE", text);
+			return cli_usage(c, "option '--env-file' wants K=FILE, not '%s'", text);
 		mem_auto char *key = mem_strndup(text, (size_t)(equals - text));
-		if (option == OPT_mcp_server_ENV)
-			jw_kstr(w, key, equals + 1);
-		else
-			status = file_option_write(equals + 1, name, true, key, w);
+		if (!env_option_overridden(&c->opts, i, OPT_mcp_server_ENV_FILE, -1))
+			status = file_option_write(equals + 1, "--env-file", true, key, w);
 	}
 	jw_obj_end(w);
 	return status;
+}
+
+static int write_env(struct cli *c, struct jw *w)
+{
+	struct err e = ERR_INIT;
+
+	jw_kobj(w, "env");
+	if (env_options_write(&c->opts, OPT_mcp_server_ENV, -1, w, &e) < 0)
+		return cli_usage(c, "%s", e.message);
+	jw_obj_end(w);
+	return 0;
 }
 
 int mcp_server_add(struct cli *c)
@@ -88,8 +95,8 @@ int mcp_server_add(struct cli *c)
 	if (c->opts.nargs > 2)
 		jw_kstrv(&q.w, "command", (const char *const *)c->opts.args + 2, c->opts.nargs - 2);
 	if ((status = noun_options(c, "url insecure:yes stateful:yes replace:yes", &q.w)) ||
-	    (status = write_env(c, OPT_mcp_server_ENV, "--env", "env", &q.w)) ||
-	    (status = write_env(c, OPT_mcp_server_ENV_FILE, "--env-file", "envFiles", &q.w)) ||
+	    (opts_has(&c->opts, OPT_mcp_server_ENV) && (status = write_env(c, &q.w))) ||
+	    (opts_has(&c->opts, OPT_mcp_server_ENV_FILE) && (status = write_env_files(c, &q.w))) ||
 	    (status = file_option_write(opts_get(&c->opts, OPT_mcp_server_KEY_FILE), "--key-file", true, "keyFile",
 					&q.w)) ||
 	    (status = file_option_write(opts_get(&c->opts, OPT_mcp_server_CA_FILE), "--ca-file", false, "caFile",

@@ -6,6 +6,7 @@
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/policy_explanation.h"
+#include "supervisor/cli/sandbox_options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,27 +93,6 @@ static int write_place(struct cli *c, struct jw *w)
 	return id_lookup_option(c, OPT_policy_SESSION, ID_SESSION, "sessionId", w);
 }
 
-/* −1: one of them is not a valid assignment. */
-static int write_environment(const struct cli *c, struct jw *w)
-{
-	jw_kobj(w, "env");
-	for (size_t i = 0; i < c->opts.ngiven; i++) {
-		const char *text = c->opts.given[i].value,
-			   *equals = c->opts.given[i].option == OPT_policy_ENV ? strchr(text, '=') : NULL;
-
-		if (c->opts.given[i].option != OPT_policy_ENV)
-			continue;
-		if (!equals || equals == text) {
-			cli_error("check: option '--env': '%s' is not K=V", text);
-			return -1;
-		}
-		mem_auto char *name = mem_strndup(text, (size_t)(equals - text));
-		jw_kstr(w, name, equals + 1);
-	}
-	jw_obj_end(w);
-	return 0;
-}
-
 /* Exit status 0 only if the command would run without a question: for scripts. */
 int policy_check(struct cli *c)
 {
@@ -122,8 +102,10 @@ int policy_check(struct cli *c)
 
 	jw_kstrv(&q.w, "command", c->opts.args + 1, c->opts.nargs - 1);
 	jw_kopt(&q.w, "profile", opts_get(&c->opts, OPT_policy_PROFILE));
-	if (opts_has(&c->opts, OPT_policy_ENV) && write_environment(c, &q.w) < 0)
-		return EXIT_USAGE;
+	jw_kobj(&q.w, "env");
+	if (env_options_write(&c->opts, OPT_policy_ENV, -1, &q.w, &q.e) < 0)
+		return cli_usage(c, "check: %s", q.e.message);
+	jw_obj_end(&q.w);
 	if (write_place(c, &q.w) < 0)
 		return EXIT_FAILED;
 	if (request_change(c, &q, "evaluate_permission") < 0)

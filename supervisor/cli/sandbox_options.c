@@ -159,17 +159,43 @@ int limit_options_write(const struct opts *o, const struct limit_option *limits,
 	return 0;
 }
 
+/* What the option sets: a variable that is passed must be set here. NULL: nothing. `ret_len`: of its name. */
+static const char *variable_of(const struct opt_given *given, int env, int env_pass, size_t *ret_len)
+{
+	const char *text = given->value;
+
+	if (given->option != env && (given->option != env_pass || !getenv(text)))
+		return NULL;
+	*ret_len = given->option == env ? strcspn(text, "=") : strlen(text);
+	return text;
+}
+
+bool env_option_overridden(const struct opts *o, size_t i, int env, int env_pass)
+{
+	size_t n, m;
+	const char *name = variable_of(&o->given[i], env, env_pass, &n);
+
+	for (size_t k = i + 1; name && k < o->ngiven; k++) {
+		const char *later = variable_of(&o->given[k], env, env_pass, &m);
+
+		if (later && m == n && strncmp(name, later, n) == 0)
+			return true;
+	}
+	return false;
+}
+
 int env_options_write(const struct opts *o, int env, int env_pass, struct jw *w, struct err *e)
 {
 	for (size_t i = 0; i < o->ngiven; i++) {
 		const char *text = o->given[i].value, *equals, *value;
+		const bool overridden = env_option_overridden(o, i, env, env_pass);
 
 		if (o->given[i].option == env_pass) {
 			value = getenv(text);
 			if (value && !text_utf8_valid(value, strlen(value)))
 				return err_field(e, "--env-pass", "option '--env-pass': the value of %s is not UTF-8",
 						 text);
-			if (value)
+			if (value && !overridden)
 				jw_kstr(w, text, value);
 		}
 		if (o->given[i].option != env)
@@ -179,7 +205,8 @@ int env_options_write(const struct opts *o, int env, int env_pass, struct jw *w,
 			return err_field(e, "--env", "option '--env' wants K=V, not '%s'", text);
 		buf_auto struct buf key = BUF_INIT;
 		buf_append(&key, text, (size_t)(equals - text));
-		jw_kstr(w, key.data, equals + 1);
+		if (!overridden)
+			jw_kstr(w, buf_cstr(&key), equals + 1);
 	}
 	return 0;
 }

@@ -46,8 +46,13 @@ int limit_options_write(const struct opts *o, const struct limit_option *rows, s
 		{ OPT_##verb##_CPU_TIME, "cpuMs", text_duration_ms }, \
 		{ OPT_##verb##_OUTPUT_LIMIT, "outputBytes", text_size_bytes }, TREE_LIMIT_OPTIONS(verb)
 
-/* The variables of --env and --env-pass, in the order of the command line, as members of an open object. */
+/*
+ * The variables of --env and --env-pass, in the order of the command line, as members of an open object. The last
+ * option for a variable counts. env_pass −1: the verb has no such option.
+ */
 int env_options_write(const struct opts *o, int env, int env_pass, struct jw *w, struct err *e);
+/* Whether a later one sets the same variable as option `i`. */
+bool env_option_overridden(const struct opts *o, size_t i, int env, int env_pass);
 
 /* Of a verb with all of them; needs the OPT_… values of cli.h. */
 #define SANDBOX_OPTIONS(verb)                                                                                \

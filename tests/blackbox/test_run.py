@@ -148,6 +148,12 @@ def test_environment_and_cwd_options_apply(home):
     assert done.text == "hello world\n/usr\n", done.text
     done = home.cli("run", "--env-pass", "CARRIED", "--", "sh", "-c", 'echo "$CARRIED"', env={"CARRIED": "along", "OTHER": "not"})
     assert done.text == "along\n"
+    # The last option for a variable counts, as with other options; one that passes nothing changes nothing.
+    done = home.cli("run", "--env", "A=1", "--env", "AB=2", "--env", "A=3", "--env-pass", "B", "--env", "B=4", "--env-pass", "UNSET", "--env", "C=5", "--env-pass", "C",
+                    "--", "sh", "-c", 'echo "$A $AB $B $C"', env={"B": "1"})
+    assert done.text == "3 2 4 5\n", done.text
+    home.cli("policy", "check", "--env", "A=1", "--env", "A=2", "--", "true")
+    home.cli("task", "create", "x", "--env", "A=1", "--env", "A=2", "--", "true")
     done = home.cli("run", "--", "env", env={"SECRET_TOKEN": "abc"})
     assert b"SECRET_TOKEN" not in done.out and b"BAILIFF_HOME" not in done.out, done.out
 

@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/sandbox_options.h"
 
 #include <sys/random.h>
 
@@ -133,19 +134,13 @@ static int write_number(struct cli *c, int option, const char *name, struct jw *
 
 static int write_env(struct cli *c, struct jw *w)
 {
+	struct err e = ERR_INIT;
+
 	if (!opts_has(&c->opts, OPT_fleet_ENV))
 		return 0;
 	jw_kobj(w, "env");
-	for (size_t i = 0; i < c->opts.ngiven; i++) {
-		const char *text = c->opts.given[i].value, *equals;
-
-		if (c->opts.given[i].option != OPT_fleet_ENV)
-			continue;
-		if (!(equals = strchr(text, '=')) || equals == text)
-			return cli_usage(c, "--env: '%s' is not K=V", text);
-		mem_auto char *name = mem_strndup(text, (size_t)(equals - text));
-		jw_kstr(w, name, equals + 1);
-	}
+	if (env_options_write(&c->opts, OPT_fleet_ENV, -1, w, &e) < 0)
+		return cli_usage(c, "%s", e.message);
 	jw_obj_end(w);
 	return 0;
 }
