@@ -164,7 +164,9 @@ static size_t print_unmatched(struct cli *c, struct jval result)
 		cli_error("%s: no changes", c->opts.args[i]);
 		n++;
 	}
-	if (n)
+	if (n && strcmp(c->verb->key, "revert") == 0)
+		cli_hint("bailiff wait %s lists the files", c->opts.args[0]);
+	else if (n)
 		cli_hint("bailiff diff %s shows the changes", c->opts.args[0]);
 	return n;
 }
