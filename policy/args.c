@@ -22,6 +22,8 @@ enum args_style {
 	ARGS_WORDS = 1 << 2,
 	ARGS_DIGITS = 1 << 3, /* -9 is an option of this name, not a cluster */
 	ARGS_LEAD = 1 << 4,   /* operands come before the options; later words are not operands */
+	ARGS_FRONT = 1 << 5,  /* -C takes a value only in front of the first operand: git -C x, but git diff -C */
+	ARGS_PLUS = 1 << 6,   /* +word in front of the first operand is an option: cargo +nightly build */
 };
 
 static const struct values {
@@ -191,10 +193,29 @@ static bool is_open(const struct command_word *w)
 	return !w->lead || *w->plain == '-';
 }
 
-/* The word after option i, which is its value; advances i. */
-static const struct command_word *next_word(const struct command_args *a, size_t *i)
+/* -o, --output or --, but neither - nor a number. */
+static bool looks_like_option(const struct command_word *w)
 {
-	return *i + 1 < a->count ? &a->word[++*i] : NULL;
+	const char *s = w->plain;
+
+	return w->lead && *s == '-' && (s[1] == '-' || isalpha((unsigned char)s[1]));
+}
+
+/*
+ * The word after option i, which is its value; advances i. A value that looks like an option is parsed as one, too: the
+ * table has one row for all subcommands of a program, and -f takes a value in some of them only. If a value is split
+ * into several words, those after the first are not part of it.
+ */
+static const struct command_word *next_word(struct command_args *a, size_t *i)
+{
+	const struct command_word *w = *i + 1 < a->count ? &a->word[*i + 1] : NULL;
+
+	if (!w || looks_like_option(w))
+		return w;
+	a->open |= w->many && is_open(w);
+	a->splits |= w->many && !w->value;
+	++*i;
+	return w;
 }
 
 /* -rfv, or -ofile: the rest of the word after a letter with a value is that value. */
@@ -203,7 +224,7 @@ static void parse_cluster(struct command_args *a, const char *letters, const str
 	for (const char *s = letters; *s && isgraph((unsigned char)*s); s++) {
 		struct command_option o = { .letter = *s };
 
-		if (v && strchr(v->letters, *s)) {
+		if (v && strchr(v->letters, *s) && !(*s == 'C' && v->style & ARGS_FRONT && a->noperands)) {
 			o.value = s[1] ? s + 1 : NULL;
 			o.value_word = s[1] ? NULL : next_word(a, i);
 			if (o.value_word)
@@ -265,11 +286,14 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 		const char *s = w->plain;
 
 		a->open |= !ended && is_open(w);
+		a->splits |= w->many && !w->value;
 		if (ended || *s != '-' || !s[1] || !w->lead) {
 			if (i == 1 && (style & ARGS_OLD) && w->value && isalpha((unsigned char)*s)) {
 				old_cluster(a, s, v, &i);
 				continue;
 			}
+			if (!ended && (style & ARGS_PLUS) && *s == '+' && w->lead && !a->noperands)
+				continue;
 			if (!(style & ARGS_LEAD) || !expression)
 				a->operand[a->noperands++] = w;
 			ended |= (style & ARGS_STOP) != 0;
@@ -368,7 +392,7 @@ bool args_match(const struct command_args *a, const char *pattern)
 			is = has_option(a, term, n);
 		}
 		/* With unknown words a negated term is uncertain. ~ is the exception: it needs a single, known word. */
-		if (is == not || (not &&a->open && *term != '~'))
+		if (is == not || (not &&(*term == '#' ? a->open || a->splits : a->open) && *term != '~'))
 			return false;
 	}
 	return true;

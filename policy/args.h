@@ -51,6 +51,7 @@ struct command_args {
 	size_t noperands;
 	uint64_t letters[2]; /* the set of option letters */
 	bool open;           /* an unknown word could be an option, or several words */
+	bool splits;         /* an unknown word may be split into several words, or vanish */
 };
 
 /* `word` is borrowed and must outlive `a`; the rest is allocated in the arena. */

@@ -261,7 +261,7 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 		roles = rows[i].operands;
 		/* tar -C x, git -C x: operands are relative to the last such directory. */
 		for (size_t k = 0; strstr(rows[i].options, ":c") && k < a->noptions; k++)
-			if (a->option[k].letter == 'C')
+			if (a->option[k].letter == 'C' && (a->option[k].value || a->option[k].value_word))
 				inside.cwd = inside.cwd && a->option[k].value
 						     ? command_paths_absolute(r, inside.cwd, a->option[k].value)
 						     : NULL;

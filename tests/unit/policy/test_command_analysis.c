@@ -288,6 +288,96 @@ START_TEST(variables_of_the_caller_are_analysed)
 }
 END_TEST
 
+START_TEST(what_may_write_run_or_connect_is_not_read_only)
+{
+	static const char *const lines[] = {
+		/* a value that looks like an option: not all subcommands have one behind this letter */
+		"git diff -C --output=x",
+		"git log -C --output=x",
+		"git show -C --ext-diff",
+		"git diff -C \"$x\"",
+		"journalctl -n --vacuum-size=1K",
+		"journalctl --lines --vacuum-size=1K",
+		"sdiff -W -o x a b",
+		"ss -t -K dst x",
+		"ss -d -D file",
+		"ip -d -b addr",
+		"kubectl logs -f --kubeconfig=./x pod",
+		/* values and operands that may be several words */
+		"x='1 -o y'; sort -k $x z",
+		"sort -k * z",
+		"sort --key $x z",
+		"tar tf *.tar",
+		"tar -C $x -tf y",
+		"git -C $x log",
+		"date -d $x",
+		"uniq a*",
+		"uniq -f 1* x",
+		"xxd ./*",
+		"stty a*",
+		/* options and operands that are easily missed */
+		"less --LOG-FILE=x y",
+		"less --Log-file=x y",
+		"mount --source=/dev/x --target=/mnt",
+		"mount -Lx",
+		"bat cache -b",
+		"bat cache --clear",
+		"yq --split-exp-file x . y",
+		"lspci -q",
+		"lspci -O x=y",
+		"kubectl get -k .",
+		"kubectl -s https://h get pods",
+		"kubectl get pods --server=https://h",
+		"journalctl --smart-relinquish-var",
+		"git remote show origin",
+	};
+	static const char *const reads[] = {
+		"git -C x log",
+		"git -C \"$x\" log",
+		"git diff -C",
+		"head -n -5 x",
+		"sort -k 2 -t - x",
+		"sort -k2 \"a$x\"",
+		"journalctl -n 50",
+		"ss -tlnp",
+		"ip -d addr",
+		"ip -f inet addr",
+		"kubectl logs -f pod",
+		"grep -A $n x y",
+		"head -n $n x",
+		"find . -mtime -1 -size -10k",
+		"date -d '-1 day'",
+		"date -d -1day",
+		"tar tf x.tar",
+		"uniq -c x",
+		"xxd -l 16 x",
+		"ls a*",
+		"sort a*",
+		"mount",
+		"mount -l",
+		"bat x",
+		"yq .a x",
+		"lspci -v",
+		"git remote show",
+		"git remote show -n origin",
+		"git remote -v",
+	};
+
+	for (size_t i = 0; i < countof(lines); i++) {
+		command_facts_auto struct command_facts f = { 0 };
+
+		analyse(lines[i], &f);
+		ck_assert_msg(!(f.flags & COMMAND_READ_ONLY), "%s", lines[i]);
+	}
+	for (size_t i = 0; i < countof(reads); i++) {
+		command_facts_auto struct command_facts f = { 0 };
+
+		analyse(reads[i], &f);
+		ck_assert_msg(f.flags & COMMAND_READ_ONLY, "%s", reads[i]);
+	}
+}
+END_TEST
+
 START_TEST(home_is_unknown_once_the_command_line_sets_it)
 {
 	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
@@ -392,6 +482,7 @@ int main(void)
 	return SUITE("command_analysis", facts_of_the_corpus_are_as_listed,
 		     decisions_about_the_corpus_follow_its_classification, commands_have_position_parent_and_wrappers,
 		     unknown_words_are_null, an_argv_is_not_parsed_as_shell_text, variables_of_the_caller_are_analysed,
+		     what_may_write_run_or_connect_is_not_read_only,
 		     home_is_unknown_once_the_command_line_sets_it, syntax_errors_have_line_and_column,
 		     deep_nesting_is_bounded, a_reading_by_the_other_shell_is_found_behind_many_commands,
 		     every_unknown_has_a_name_and_a_text, the_index_by_first_character_skips_no_matching_row);
