@@ -378,6 +378,39 @@ START_TEST(what_may_write_run_or_connect_is_not_read_only)
 }
 END_TEST
 
+START_TEST(variables_that_run_code_are_known)
+{
+	static const char *const lines[] = {
+		"GROFF_BIN_PATH=. man ls",
+		"COMPILER_PATH=. gcc x.c",
+		"GCC_EXEC_PREFIX=./ gcc x.c",
+		"SYSTEM_WGETRC=x wget h",
+		"DBUS_SYSTEM_BUS_ADDRESS=unixexec:path=./x busctl list",
+		"SSLKEYLOGFILE=x curl https://h",
+		"KRB5_TRACE=x ls",
+		"RSYNC_CONNECT_PROG=./x rsync h::",
+		"PERLDOC_PAGER=./x perldoc y",
+		"BAT_CONFIG_DIR=. bat x",
+		"GH_EDITOR=./x gh pr create",
+		"SSH_SK_HELPER=./x ssh h",
+		"GOAUTH=./x go mod download",
+		"GNUPGHOME=. gpg -d x",
+	};
+	static const char *const harmless[] = { "GH_PAGER=cat gh pr list", "GIT_PAGER=less git log",
+						"GH_EDITOR=true gh pr list", "DBUS_SESSION_BUS_ADDRESS=/dev/null ls",
+						"SSH_AUTH_SOCK=x ls" };
+
+	for (size_t i = 0; i < countof(lines) + countof(harmless); i++) {
+		const bool runs = i < countof(lines);
+		const char *line = runs ? lines[i] : harmless[i - countof(lines)];
+		command_facts_auto struct command_facts f = { 0 };
+
+		analyse(line, &f);
+		ck_assert_msg(runs == ((f.unknown & COMMAND_UNKNOWN(VARIABLE)) != 0), "%s", line);
+	}
+}
+END_TEST
+
 START_TEST(home_is_unknown_once_the_command_line_sets_it)
 {
 	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
@@ -482,7 +515,7 @@ int main(void)
 	return SUITE("command_analysis", facts_of_the_corpus_are_as_listed,
 		     decisions_about_the_corpus_follow_its_classification, commands_have_position_parent_and_wrappers,
 		     unknown_words_are_null, an_argv_is_not_parsed_as_shell_text, variables_of_the_caller_are_analysed,
-		     what_may_write_run_or_connect_is_not_read_only,
+		     what_may_write_run_or_connect_is_not_read_only, variables_that_run_code_are_known,
 		     home_is_unknown_once_the_command_line_sets_it, syntax_errors_have_line_and_column,
 		     deep_nesting_is_bounded, a_reading_by_the_other_shell_is_found_behind_many_commands,
 		     every_unknown_has_a_name_and_a_text, the_index_by_first_character_skips_no_matching_row);
