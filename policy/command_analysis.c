@@ -89,9 +89,13 @@ static size_t list_command(struct analysis *r, const struct command_word *w, siz
 	const char **argv = shell_arena_alloc(r->arena, (n + 1) * sizeof(*argv));
 	const char **plain = shell_arena_alloc(r->arena, (n + 1) * sizeof(*plain));
 
+	size_t splits = 0;
+
 	for (size_t i = 0; i < n; i++) {
 		argv[i] = w[i].value;
 		plain[i] = w[i].plain;
+		if (i && !splits && !w[i].value && w[i].many)
+			splits = i;
 	}
 	f->command = shell_arena_grow(r->arena, f->command, f->ncommands, sizeof(*f->command));
 	f->command[f->ncommands] = (struct command_simple){
@@ -108,6 +112,7 @@ static size_t list_command(struct analysis *r, const struct command_word *w, siz
 		.line = at->line,
 		.column = at->column,
 		.operand = a->noperands ? (size_t)(a->operand[0] - a->word) : 0,
+		.splits = splits,
 	};
 	/* /proc/self/exe -c … is the shell itself. */
 	if (n && (!w[0].value || strncmp(w[0].value, "/proc/", 6) == 0 || strncmp(w[0].value, "/dev/fd/", 8) == 0))

@@ -70,6 +70,7 @@ struct command_simple {
 	const char *const *plain;  /* the same, with unknown words as written */
 	size_t argc;               /* 0: only assignments and redirections */
 	size_t operand;            /* index of the first word after the program that is not an option; 0: none */
+	size_t splits;             /* index of the first word that may be split into several, or vanish; 0: none */
 	const char *text;          /* the words, quoted where needed: rules match this text, and people see it */
 	const char *writes;        /* its redirections to files, in the same notation; NULL: none */
 	const char *const *assign; /* "NAME=value" before the command, unknown values as written */

@@ -106,23 +106,18 @@ bool command_variants_may_run(const struct command_simple *c)
 
 /* ---- texts ---- */
 
-static size_t join_from(const struct command_simple *c, size_t from, struct buf *out)
+size_t command_variants_join(const struct command_simple *c, size_t from, struct buf *out)
 {
-	size_t known_to = SIZE_MAX;
+	size_t known_to = from || c->argv[0] ? SIZE_MAX : 0;
 
-	buf_str(out, c->name ? c->name : c->plain[0]);
-	for (size_t i = from; i < c->argc; i++) {
+	buf_str(out, from && c->name ? c->name : c->plain[0]);
+	for (size_t i = from ? from : 1; i < c->argc; i++) {
 		buf_byte(out, ' ');
 		if (!c->argv[i] && known_to == SIZE_MAX)
 			known_to = out->len;
 		buf_str(out, c->plain[i]);
 	}
 	return known_to;
-}
-
-size_t command_variants_join(const struct command_simple *c, bool subcommand, struct buf *out)
-{
-	return join_from(c, subcommand && c->operand ? c->operand : 1, out);
 }
 
 bool command_variants_second(const struct command_simple *c, struct buf *out)
@@ -136,7 +131,7 @@ bool command_variants_second(const struct command_simple *c, struct buf *out)
 		second++;
 	if (second >= c->argc)
 		return false;
-	join_from(c, second, out);
+	command_variants_join(c, second, out);
 	return true;
 }
 
@@ -146,7 +141,7 @@ void command_variants_each(const struct command_simple *c, command_variants_fn *
 
 	if (c->argc < 2 || (c->flags & (COMMAND_WRAPPER | COMMAND_FUNCTION_CALL)))
 		return;
-	join_from(c, 1, &text);
+	command_variants_join(c, 1, &text);
 	const char *at = buf_cstr(&text) + strlen(c->name ? c->name : c->plain[0]) + 1;
 	for (size_t i = 1; i < c->argc; at += strlen(c->plain[i]) + 1, i++) {
 		const char *word = c->argv[i];
@@ -229,12 +224,13 @@ static bool is_same_option(const char *program, const struct command_option *wan
 	return same && (!wanted->value || (o->value && strcmp(wanted->value, o->value) == 0));
 }
 
-bool command_variants_has_options(const char *pattern)
+bool command_variants_has_words(const char *pattern)
 {
-	const size_t n = strlen(pattern);
+	const size_t n = strlen(pattern), name = strcspn(pattern, " ");
 
-	return n > 3 && strcmp(pattern + n - 2, " *") == 0 && strcspn(pattern, "*'\"\\$") == n - 1 &&
-	       strstr(pattern, " -");
+	if (n <= 3 || strcmp(pattern + n - 2, " *") != 0 || strcspn(pattern, "*'\"\\$") != n - 1)
+		return false;
+	return strstr(pattern, " -") || memchr(pattern + name + 1, ' ', n - 2 > name ? n - 3 - name : 0);
 }
 
 /* Parses the words of a pattern, without the * at its end. */
@@ -250,13 +246,8 @@ static void args_of_pattern(const char *pattern, struct shell_arena *arena, stru
 	args_init(ret, word, count, arena);
 }
 
-static bool has_all(const struct command_args *a, const struct command_args *wanted)
+static bool has_options(const struct command_args *a, const struct command_args *wanted)
 {
-	if (!a->name || !wanted->name || strcmp(a->name, wanted->name) != 0 || a->noperands < wanted->noperands)
-		return false;
-	for (size_t i = 0; i < wanted->noperands; i++)
-		if (!a->operand[i]->value || strcmp(wanted->operand[i]->plain, a->operand[i]->value) != 0)
-			return false;
 	for (size_t i = 0; i < wanted->noptions; i++) {
 		bool has = false;
 
@@ -268,14 +259,73 @@ static bool has_all(const struct command_args *a, const struct command_args *wan
 	return true;
 }
 
-bool command_variants_options_match(const char *pattern, const struct command_simple *c)
+/*
+ * Whether the operands begin with those of the pattern. One behind an option that is in no table may be the option's
+ * value, and a word that is split may be any of them. state[k]: how certain it is that k operands were found so far.
+ */
+static enum rule_match match_operands(const struct command_args *a, size_t splits, const struct command_args *wanted,
+				      struct shell_arena *arena)
 {
-	struct shell_arena *arena = shell_arena_new();
-	struct command_args args, wanted;
+	enum rule_match *state = shell_arena_alloc(arena, (wanted->noperands + 1) * sizeof(*state));
+	bool live = true;
 
-	args_of(c, arena, &args);
-	args_of_pattern(pattern, arena, &wanted);
-	const bool has = has_all(&args, &wanted);
-	shell_arena_free(arena);
-	return has;
+	state[0] = RULE_MATCH;
+	for (size_t i = 0; i < a->noperands && live && !state[wanted->noperands]; i++) {
+		const struct command_word *w = a->operand[i];
+		const bool value = w[-1].plain[0] == '-' && w[-1].plain[1] && !strchr(w[-1].plain, '=');
+
+		if (splits && splits <= (size_t)(w - a->word))
+			return RULE_MAYBE;
+		live = false;
+		for (size_t k = wanted->noperands; k-- > 0;) {
+			const bool same = w->value && strcmp(w->value, wanted->operand[k]->plain) == 0;
+
+			if (state[k] && (same || !w->value))
+				state[k + 1] = same ? state[k] : RULE_MAYBE;
+			state[k] = state[k] && value ? RULE_MAYBE : RULE_NO_MATCH;
+			live |= state[k] || state[k + 1];
+		}
+	}
+	if (live && splits && !state[wanted->noperands])
+		return RULE_MAYBE;
+	return state[wanted->noperands];
+}
+
+/* Quickly excludes most rules: the last word of the pattern must be in a command whose words are all known. */
+static bool may_have_last(const char *pattern, const struct command_simple *c)
+{
+	const size_t n = strlen(pattern) - 2;
+	const char *last = memrchr(pattern, ' ', n);
+	char word[64];
+
+	for (size_t i = 0; i < c->argc; i++)
+		if (!c->argv[i])
+			return true;
+	if (!last || last[1] == '-' || (size_t)(pattern + n - last) > sizeof(word))
+		return true;
+	memcpy(word, last + 1, (size_t)(pattern + n - last) - 1);
+	word[pattern + n - last - 1] = '\0';
+	return strstr(c->text, word);
+}
+
+enum rule_match command_variants_words_match(struct command_variants_words *w, const char *pattern)
+{
+	struct command_args wanted;
+
+	if (!w->command->name || !may_have_last(pattern, w->command))
+		return RULE_NO_MATCH;
+	if (!w->arena) {
+		w->arena = shell_arena_new();
+		args_of(w->command, w->arena, &w->args);
+	}
+	args_of_pattern(pattern, w->arena, &wanted);
+	if (!wanted.name || strcmp(w->args.name, wanted.name) != 0 || !has_options(&w->args, &wanted))
+		return RULE_NO_MATCH;
+	return match_operands(&w->args, w->command->splits, &wanted, w->arena);
+}
+
+void command_variants_words_done(struct command_variants_words *w)
+{
+	if (w->arena)
+		shell_arena_free(w->arena);
 }

@@ -201,21 +201,6 @@ static void stop_text(struct asking *a, const char *text, size_t known, int comm
 	}
 }
 
-/* Joins the words with blanks; returns where the known ones end, SIZE_MAX if all are known. */
-static size_t join_words(const struct command_simple *c, struct buf *out)
-{
-	size_t known = SIZE_MAX;
-
-	for (size_t i = 0; i < c->argc; i++) {
-		if (!c->argv[i] && known == SIZE_MAX)
-			known = out->len;
-		buf_str(out, c->plain[i]);
-		if (i + 1 < c->argc)
-			buf_byte(out, ' ');
-	}
-	return known;
-}
-
 /* Prefix rules are found by their first word: the program as written, or without its directories. */
 static void stop_prefix(struct asking *a, const struct policy_rules *s, const struct command_simple *c, int index)
 {
@@ -271,25 +256,41 @@ static void stop_handed_text(void *ctx, const char *text)
 		each_beginning(a->set[i], text, stop_handed, h);
 }
 
+static void stop_joined(struct asking *a, const struct command_simple *c, size_t from, int index)
+{
+	buf_auto struct buf text = BUF_INIT;
+	const size_t known = command_variants_join(c, from, &text);
+
+	stop_text(a, buf_cstr(&text), known, index);
+}
+
 /* The same command in another spelling (command_variants.h). */
 static void stop_variants(struct asking *a, const struct command_simple *c, int index)
 {
 	struct handing h = { .asking = a, .command = c, .index = index };
+	struct command_variants_words words = { .command = c };
 	mem_auto char *key = mem_printf("\002%s", c->name ? c->name : "");
 
 	for (size_t i = 0; i < a->nsets; i++) {
 		const struct rule_bucket *b = strmap_get(&a->set[i]->begins, key);
 
-		for (size_t k = 0; b && k < b->count; k++)
-			if (command_variants_options_match(a->set[i]->rule[b->rule[k]].pattern, c))
-				add_hit(a, &a->set[i]->rule[b->rule[k]], RULE_MATCH, index);
-	}
-	if (c->operand > 1 && c->plain[c->operand][0] != '-') {
-		buf_auto struct buf text = BUF_INIT;
-		size_t known = command_variants_join(c, true, &text);
+		for (size_t k = 0; b && k < b->count; k++) {
+			const struct policy_rule *r = &a->set[i]->rule[b->rule[k]];
+			const enum rule_match m = command_variants_words_match(&words, r->pattern);
 
-		stop_text(a, buf_cstr(&text), known, index);
+			if (m == RULE_MAYBE && !c->splits)
+				hit_handed(a, r, index);
+			else
+				add_hit(a, r, m, index);
+		}
 	}
+	command_variants_words_done(&words);
+	/* The subcommand, and an earlier word that may expand to one: git -C $x */
+	const size_t from[] = { c->operand > 1 && c->plain[c->operand][0] != '-' ? c->operand : 0,
+				!c->operand || c->splits < c->operand ? c->splits : 0 };
+	for (size_t i = 0; i < countof(from); i++)
+		if (from[i])
+			stop_joined(a, c, from[i], index);
 	buf_auto struct buf second = BUF_INIT;
 	if (command_variants_second(c, &second)) {
 		h.may_run = h.checked = true;
@@ -303,15 +304,10 @@ static void stop_variants(struct asking *a, const struct command_simple *c, int 
 /* Applies the rules that deny or ask. */
 static void stop_command(struct asking *a, const struct command_simple *c, int index)
 {
-	buf_auto struct buf plain = BUF_INIT, bare = BUF_INIT;
-	size_t known = join_words(c, &plain);
-
 	stop_text(a, c->text, SIZE_MAX, index);
-	stop_text(a, buf_cstr(&plain), known, index);
-	if (c->name && c->argv[0] && strcmp(c->name, c->argv[0]) != 0) {
-		known = command_variants_join(c, false, &bare);
-		stop_text(a, buf_cstr(&bare), known, index);
-	}
+	stop_joined(a, c, 0, index);
+	if (c->name && c->argv[0] && strcmp(c->name, c->argv[0]) != 0)
+		stop_joined(a, c, 1, index);
 	stop_variants(a, c, index);
 	for (size_t i = 0; i < a->nsets; i++)
 		stop_prefix(a, a->set[i], c, index);

@@ -1,7 +1,7 @@
 /*
  * The index of the Bash and prefix rules. A Bash rule is stored under its first words, as many as are complete before
  * its first wildcard, up to RULES_KEY_WORDS; a lookup tries each number of first words of a command. Keys that begin
- * with \001 belong to prefix rules, keys with \002 to rules with options, which are found by their program alone.
+ * with \001 belong to prefix rules, keys with \002 to rules that are found by their program alone.
  */
 #include "policy/rules_index.h"
 
@@ -66,8 +66,8 @@ static void index_bash(struct policy_rules *s, size_t index)
 		mem_auto char *key = mem_strndup(r->pattern, certain);
 		bucket_add(s, key, index);
 	}
-	/* A second entry under the program alone, if the pattern has options: a command may have them elsewhere. */
-	if (r->effect > RULE_ALLOW && r->pattern && command_variants_has_options(r->pattern)) {
+	/* A second entry under the program alone: a command may have options elsewhere. */
+	if (r->effect > RULE_ALLOW && r->pattern && command_variants_has_words(r->pattern)) {
 		mem_auto char *key = mem_printf("\002%.*s", (int)strcspn(r->pattern, " "), r->pattern);
 		bucket_add(s, key, index);
 	}

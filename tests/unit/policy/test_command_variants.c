@@ -15,7 +15,9 @@
 static const char rules_text[] =
 	"{\"permissions\":{\"deny\":[\"Bash(git push:*)\",\"Bash(rm -rf:*)\",\"Bash(shutdown:*)\",\"Bash(docker run "
 	"--privileged *)\",\"Bash(curl -X POST:*)\","
-	"\"Bash(chmod -R 777:*)\",\"Bash(git commit --amend:*)\",\"Bash(npm publish)\",\"Bash(terraform apply "
+	"\"Bash(chmod -R 777:*)\",\"Bash(git commit --amend:*)\",\"Bash(npm publish)\",\"Bash(npm run "
+	"deploy:*)\",\"Bash(gh pr merge:*)\",\"Bash(docker compose down:*)\",\"Bash(pnpm publish:*)\",\"Bash(cargo "
+	"publish:*)\",\"Bash(terraform apply "
 	"-auto-approve:*)\",\"Bash(kubectl delete:*)\"]}}";
 
 static const struct {
@@ -43,6 +45,41 @@ static const struct {
 	{ "kubectl -n x delete pod y", "deny" },
 	{ "kubectl --context y delete pod z", "deny" },
 	{ "kubectl get delete", "allow" },
+	/* options between the words of the rule; an unknown one may have a value */
+	{ "npm run deploy", "deny" },
+	{ "npm run -s deploy now", "deny" },
+	{ "npm -s run --prefix x deploy", "deny" },
+	{ "sudo npm run -s deploy", "deny" },
+	{ "npm run --an-option-of-tomorrow x deploy", "ask" },
+	{ "npm run --an-option-of-tomorrow=x build deploy", "allow" },
+	{ "npm run build deploy", "allow" },
+	{ "npm run -s build", "allow" },
+	{ "npm run -s \"$x\"", "ask" },
+	{ "npm run -s $x", "ask" },
+	{ "npm run build $x", "allow" },
+	{ "gh pr merge", "deny" },
+	{ "gh pr -R a/b merge 1", "deny" },
+	{ "gh pr -R a/b view merge", "allow" },
+	{ "docker compose -f x.yml down -v", "ask" },
+	{ "docker compose -f \"$x\" down", "ask" },
+	{ "docker compose -f \"$x\" up -d", "ask" },
+	{ "docker compose -f x.yml up -d", "allow" },
+	{ "docker compose -f x.yml up down", "allow" },
+	/* which options have values depends on the program */
+	{ "npm -p publish", "deny" },
+	{ "pnpm -r publish", "deny" },
+	{ "pnpm -w publish", "deny" },
+	{ "pnpm --filter x publish", "deny" },
+	{ "cargo +nightly publish", "deny" },
+	{ "cargo +nightly --locked publish", "deny" },
+	{ "cargo +nightly build", "allow" },
+	/* a value that is split may contain the subcommand */
+	{ "git -C $x origin main", "ask" },
+	{ "git -C * origin main", "ask" },
+	{ "git -C $x push", "deny" },
+	{ "git -C \"$x\" origin main", "allow" },
+	{ "git --git-dir $x origin", "ask" },
+	{ "sort -k $x y", "allow" },
 	/* options in another order, cluster or length */
 	{ "rm -rf x", "deny" },
 	{ "rm -fr x", "deny" },
