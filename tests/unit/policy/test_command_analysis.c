@@ -411,6 +411,53 @@ START_TEST(variables_that_run_code_are_known)
 }
 END_TEST
 
+START_TEST(programs_that_run_code_are_known)
+{
+	static const struct {
+		const char *line;
+		unsigned unknown;
+	} rows[] = {
+		{ "yt-dlp --exec 'rm x' u", COMMAND_UNKNOWN(OPTION) },
+		{ "ssh-copy-id -o ProxyCommand='rm x' h", COMMAND_UNKNOWN(OPTION) },
+		{ "lftp -c 'shell rm x'", COMMAND_UNKNOWN(OPTION) },
+		{ "rclone --password-command ./x ls y", COMMAND_UNKNOWN(OPTION) },
+		{ "borg --rsh ./x list", COMMAND_UNKNOWN(OPTION) },
+		{ "hg --config alias.x='!rm' x", COMMAND_UNKNOWN(OPTION) },
+		{ "svn diff --diff-cmd ./x", COMMAND_UNKNOWN(OPTION) },
+		{ "rustc -C linker=./x y.rs", COMMAND_UNKNOWN(OPTION) },
+		{ "git init --template=x", COMMAND_UNKNOWN(OPTION) },
+		{ "git config protocol.allow always", COMMAND_UNKNOWN(OPTION) },
+		{ "git clone -u ./x h:y", COMMAND_UNKNOWN(OPTION) },
+		{ "git push -u origin main", 0 },
+		{ "git push --set-upstream origin main", 0 },
+		{ "terraform plan", COMMAND_UNKNOWN(CODE) },
+		{ "terraform fmt", 0 },
+		{ "eslint .", COMMAND_UNKNOWN(CODE) },
+		{ "mypy x", COMMAND_UNKNOWN(CODE) },
+		{ "duckdb -c '.shell x'", COMMAND_UNKNOWN(CODE) },
+		{ "mongosh --eval x", COMMAND_UNKNOWN(CODE) },
+		{ "ldd ./x", COMMAND_UNKNOWN(CODE) },
+		{ "psql -f x", COMMAND_UNKNOWN(SOURCED) },
+		{ "python3 -v", COMMAND_UNKNOWN(CODE) },
+		{ "node -v x", COMMAND_UNKNOWN(CODE) },
+		{ "make --version", 0 },
+		{ "node -v", 0 },
+		{ "java -version", 0 },
+		{ "eslint --version", 0 },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		command_facts_auto struct command_facts f = { 0 };
+
+		analyse(rows[i].line, &f);
+		ck_assert_msg(f.unknown == rows[i].unknown, "%s: %x", rows[i].line, f.unknown);
+		/* What only prints a version is read-only. */
+		if (!rows[i].unknown && strchr(rows[i].line, 'v') && !strstr(rows[i].line, "git"))
+			ck_assert_msg(f.flags & COMMAND_READ_ONLY, "%s", rows[i].line);
+	}
+}
+END_TEST
+
 START_TEST(home_is_unknown_once_the_command_line_sets_it)
 {
 	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
@@ -516,7 +563,8 @@ int main(void)
 		     decisions_about_the_corpus_follow_its_classification, commands_have_position_parent_and_wrappers,
 		     unknown_words_are_null, an_argv_is_not_parsed_as_shell_text, variables_of_the_caller_are_analysed,
 		     what_may_write_run_or_connect_is_not_read_only, variables_that_run_code_are_known,
-		     home_is_unknown_once_the_command_line_sets_it, syntax_errors_have_line_and_column,
-		     deep_nesting_is_bounded, a_reading_by_the_other_shell_is_found_behind_many_commands,
-		     every_unknown_has_a_name_and_a_text, the_index_by_first_character_skips_no_matching_row);
+		     programs_that_run_code_are_known, home_is_unknown_once_the_command_line_sets_it,
+		     syntax_errors_have_line_and_column, deep_nesting_is_bounded,
+		     a_reading_by_the_other_shell_is_found_behind_many_commands, every_unknown_has_a_name_and_a_text,
+		     the_index_by_first_character_skips_no_matching_row);
 }
