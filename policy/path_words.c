@@ -92,8 +92,8 @@ static void add_value(struct analysis *r, const struct analysis_command *c, cons
 		add_path_word(r, c->index, c->cwd, text, true, how);
 	for (const char *s = strchr(text, '='); s && parts--; s = strchr(s + 1, '='))
 		add_part(r, c, s + 1 + (s[1] == '@' || s[1] == '<'), how);
-	/* a volume: ~/x:/y */
-	if (colon && strchr("/~", *text))
+	/* a volume: ~/x:/y, ./x:/y */
+	if (colon && colon > text && strchr("/~.", *text))
 		add_path_word(r, c->index, c->cwd, shell_arena_strndup(r->arena, text, (size_t)(colon - text)), true,
 			      how);
 	if (colon && shows_files(c))

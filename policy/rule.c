@@ -410,16 +410,22 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 	return may_meet(whole + 1, path->path + 1, path->access & COMMAND_RECURSES);
 }
 
-/* Whether a part of a path that begins with unknown text has the rule's name: $PWD/.env. */
-static bool names_unknown_folder(const struct policy_rule *r, const char *path)
+/*
+ * Whether a part of a path in an unknown folder has the rule's name: $PWD/.env, or .env after `cd $X`. The first part is
+ * a name only if it is known. A recursive read there may come across the name.
+ */
+static bool names_unknown_folder(const struct policy_rule *r, const struct command_path *path)
 {
-	const char *s = strchr(path, '/');
+	const bool known = !has_any(path->path, segment_length(path->path), "$`~");
 
 	if (r->effect == RULE_ALLOW || r->base != RULE_ANYWHERE)
 		return false;
-	for (; s && *s; s += segment_length(s)) {
-		s++;
-		if (names_meet(r->pattern, strlen(r->pattern), s, segment_length(s)))
+	if (known && path->access & COMMAND_RECURSES && path->access & COMMAND_READS)
+		return true;
+	for (const char *s = path->path; *s; s += segment_length(s), s += *s == '/') {
+		const size_t n = segment_length(s);
+
+		if ((known || s > path->path) && names_meet(r->pattern, strlen(r->pattern), s, n))
 			return true;
 	}
 	return false;
@@ -434,7 +440,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	if (!r->pattern)
 		return RULE_MATCH;
 	if (path->path[0] != '/')
-		return names_unknown_folder(r, path->path) ? RULE_MAYBE : RULE_NO_MATCH;
+		return names_unknown_folder(r, path) ? RULE_MAYBE : RULE_NO_MATCH;
 	base = base_of(r, bases);
 	if (!base)
 		return RULE_NO_MATCH;
