@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#define OPERANDS_MAX 256 /* that are compared with a rule; above this it may match */
 #define CLUSTER_MAX 8 /* bytes of a cluster such as -rfv; a longer word is the name of one option: -auto-approve */
 
 /* ---- programs ---- */
@@ -274,7 +275,7 @@ static enum rule_match match_operands(const struct command_args *a, size_t split
 		const struct command_word *w = a->operand[i];
 		const bool value = w[-1].plain[0] == '-' && w[-1].plain[1] && !strchr(w[-1].plain, '=');
 
-		if (splits && splits <= (size_t)(w - a->word))
+		if (i == OPERANDS_MAX || (splits && splits <= (size_t)(w - a->word)))
 			return RULE_MAYBE;
 		live = false;
 		for (size_t k = wanted->noperands; k-- > 0;) {

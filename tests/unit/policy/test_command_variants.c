@@ -288,9 +288,9 @@ END_TEST
  */
 START_TEST(a_command_beyond_the_comparison_limit_asks)
 {
-	static const char one[] = "{\"permissions\":{\"deny\":[\"Bash(foo * now)\"]}}";
+	static const char one[] = "{\"permissions\":{\"deny\":[\"Bash(foo * now)\",\"Bash(git a b:*)\"]}}";
 	struct policy_rules rules = RULES_INIT;
-	buf_auto struct buf line = BUF_INIT, text = BUF_INIT;
+	buf_auto struct buf line = BUF_INIT, text = BUF_INIT, operands = BUF_INIT;
 	struct policy_decision d;
 	struct err e = ERR_INIT;
 
@@ -299,6 +299,12 @@ START_TEST(a_command_beyond_the_comparison_limit_asks)
 	for (int i = 0; i < 100; i++)
 		buf_str(&line, " foo x");
 	decide(&rules, buf_cstr(&line), MODE_DEFAULT, &d);
+	ck_assert_str_eq(policy_answer_name(d.answer), "ask");
+	buf_str(&operands, "git");
+	for (int i = 0; i < 300; i++)
+		buf_str(&operands, " -x a");
+	buf_str(&operands, " bb");
+	decide(&rules, buf_cstr(&operands), MODE_DEFAULT, &d);
 	ck_assert_str_eq(policy_answer_name(d.answer), "ask");
 	policy_rules_done(&rules);
 
