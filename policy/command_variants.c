@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define OPERANDS_MAX 256 /* that are compared with a rule; above this it may match */
-#define CLUSTER_MAX 8 /* bytes of a cluster such as -rfv; a longer word is the name of one option: -auto-approve */
+#define CLUSTER_MAX 8    /* bytes of a cluster such as -rfv; a longer word is the name of one option: -auto-approve */
 
 /* ---- programs ---- */
 

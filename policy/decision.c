@@ -54,6 +54,8 @@ __attribute__((format(printf, 4, 5))) static void set_decision(struct policy_dec
 	va_end(ap);
 }
 
+#define REASON_COMMAND_MAX 160 /* of a command in a reason */
+
 /* The properties of the request that the modes depend on. */
 struct evaluation {
 	const char *mode, *profile;
@@ -142,13 +144,20 @@ static void decide_by_mode(const struct policy_request *r, const struct evaluati
 			     "no rule applies; mode %s allows commands in profile %.64s", j->mode, j->profile);
 }
 
-static const char *command_text(const struct policy_request *r, const struct rules_verdict *v)
+/* The command that the verdict is about; if a rule about written files decided, with its redirections. */
+static void describe_command(const struct policy_request *r, const struct rules_verdict *v,
+			     char ret[REASON_COMMAND_MAX])
 {
-	if (r->tool)
-		return r->tool;
-	if (v->command >= 0 && r->facts && (size_t)v->command < r->facts->ncommands)
-		return r->facts->command[v->command].text;
-	return r->argc ? r->argv[0] : "it";
+	const struct command_simple *c = v->command >= 0 && r->facts && (size_t)v->command < r->facts->ncommands
+						 ? &r->facts->command[v->command]
+						 : NULL;
+	const bool redirects = c && c->writes && v->nhits && v->hit[0]->kind == RULE_EDIT;
+
+	if (r->tool || !c)
+		(void)snprintf(ret, REASON_COMMAND_MAX, "%.80s", r->tool ? r->tool : r->argc ? r->argv[0] : "it");
+	else
+		(void)snprintf(ret, REASON_COMMAND_MAX, "%.80s%s%.60s", c->text, redirects ? *c->text ? " " : "" : "",
+			       redirects ? c->writes : "");
 }
 
 /* What a strict policy cannot see in a command, or in the line. */
@@ -169,8 +178,10 @@ static void decide_by_rules(const struct policy_request *r, const struct evaluat
 {
 	const struct policy_rule *rule = v->nhits ? v->hit[0] : NULL;
 	const char *why = rule && rule->justification ? rule->justification : NULL;
-	char origin[RULE_WHERE_MAX] = "";
+	char origin[RULE_WHERE_MAX] = "", command[REASON_COMMAND_MAX];
+	const bool files = rule && (rule->kind == RULE_READ || rule->kind == RULE_EDIT);
 
+	describe_command(r, v, command);
 	/* Only for a rule of a session: ruleRefs has the file and line of others. */
 	if (rule && rule->layer == RULE_OF_SESSION)
 		(void)snprintf(origin, sizeof origin, " of session %.64s (%s rule %u)", rule->file,
@@ -180,29 +191,34 @@ static void decide_by_rules(const struct policy_request *r, const struct evaluat
 	d->ruled = v->unknown || v->effect >= RULE_ASK;
 	if (v->strict)
 		set_decision(d, POLICY_ASK, POLICY_BY_RULE,
-			     "the policy is strict, and '%.80s' runs code that its text does not show: %.120s",
-			     command_text(r, v), strict_reason(r, v));
+			     "the policy is strict, and '%s' runs code that its text does not show: %.120s", command,
+			     strict_reason(r, v));
 	else if (v->unknown)
 		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
 			     "rules that deny or ask exist, and whether one applies is unknown: %.120s",
 			     j->unknown ? j->unknown : "it is known only when it runs");
 	else if (v->effect == RULE_DENY)
-		set_decision(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s%s", command_text(r, v),
+		set_decision(d, POLICY_DENY, POLICY_BY_RULE, "'%s' is denied by %s%.100s%s", command,
 			     why ? "a rule: " : "", why ? why : rule->text, origin);
 	else if (v->effect == RULE_ASK && v->handed)
 		set_decision(
 			d, POLICY_ASK, POLICY_BY_RULE,
-			"'%.80s' has words that the rule '%.80s'%s is about, and it is not known what the program does "
+			"'%s' has words that the rule '%.80s'%s is about, and it is not known what the program does "
 			"with them",
-			command_text(r, v), rule->text, origin);
+			command, rule->text, origin);
+	else if (v->effect == RULE_ASK && v->maybe && files)
+		set_decision(
+			d, POLICY_ASK, POLICY_BY_RULE,
+			"which files '%s' uses is known only when it runs, and the rule '%.80s'%s may apply to one",
+			command, rule->text, origin);
 	else if (v->effect == RULE_ASK && v->maybe)
 		set_decision(
 			d, POLICY_ASK, POLICY_BY_RULE,
-			"'%.80s' has words that are known only when it runs, and the rule '%.80s'%s may apply to them",
-			command_text(r, v), rule->text, origin);
+			"'%s' has words that are known only when it runs, and the rule '%.80s'%s may apply to them",
+			command, rule->text, origin);
 	else if (v->effect == RULE_ASK)
-		set_decision(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s%s", command_text(r, v),
-			     why ? "a rule: " : "", why ? why : rule->text, origin);
+		set_decision(d, POLICY_ASK, POLICY_BY_RULE, "'%s' asks by %s%.100s%s", command, why ? "a rule: " : "",
+			     why ? why : rule->text, origin);
 	else
 		set_decision(d, POLICY_ALLOW, POLICY_BY_RULE, "every part of it is allowed, by %.160s%s", rule->text,
 			     origin);

@@ -411,8 +411,8 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 }
 
 /*
- * Whether a part of a path in an unknown folder has the rule's name: $PWD/.env, or .env after `cd $X`. The first part is
- * a name only if it is known. A recursive read there may come across the name.
+ * Whether a part of a path in an unknown folder has the rule's name: $PWD/.env, or .env after `cd $X`. The first part
+ * is a name only if it is known. A recursive read there may come across the name.
  */
 static bool names_unknown_folder(const struct policy_rule *r, const struct command_path *path)
 {

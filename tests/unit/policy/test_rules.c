@@ -440,6 +440,40 @@ START_TEST(redirections_need_rules_about_files)
 }
 END_TEST
 
+START_TEST(reasons_name_the_part_and_the_rule)
+{
+	static const struct {
+		const char *line, *reason;
+	} rows[] = {
+		{ "ls && rm x; git push", "'rm x' is denied by Bash(rm:*)" },
+		{ "ls && git push x", "'git push x' asks by Bash(git push:*)" },
+		{ "cat > secret/x", "'cat > secret/x' is denied by Edit(secret/**)" },
+		{ "> secret/x", "'> secret/x' is denied by Edit(secret/**)" },
+		{ "{ ls; } 2>> secret/x", "'2>> secret/x' is denied by Edit(secret/**)" },
+		{ "cp a secret/x", "'cp a secret/x' is denied by Edit(secret/**)" },
+		{ "sh -c 'cat .env'", "'cat .env' is denied by Read(.env)" },
+		{ "grep -r x .",
+		  "which files 'grep -r x .' uses is known only when it runs, and the rule 'Read(.env)' may "
+		  "apply to one" },
+		{ "git $X",
+		  "'git $X' has words that are known only when it runs, and the rule 'Bash(git push:*)' may apply "
+		  "to them" },
+	};
+	struct policy_rules s = RULES_INIT;
+
+	load(&s, RULE_OF_USER,
+	     "{\"permissions\":{\"deny\":[\"Bash(rm:*)\",\"Read(.env)\",\"Edit(secret/**)\"],\"ask\":[\"Bash(git "
+	     "push:*)\"]}}");
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct policy_decision d;
+
+		decide(&s, MODE_DEFAULT, rows[i].line, &d);
+		ck_assert_str_eq(d.reason, rows[i].reason);
+	}
+	policy_rules_done(&s);
+}
+END_TEST
+
 START_TEST(plan_mode_denies_changes_whatever_rules_allow)
 {
 	struct policy_rules s = RULES_INIT;
@@ -558,6 +592,7 @@ int main(void)
 	return SUITE("rules", rules_that_name_files_are_known, rules_match_by_the_documented_convention,
 		     unknown_words_may_match_a_rule, deny_wins_over_ask_and_ask_over_allow_in_any_order,
 		     modes_decide_where_no_rule_matches, only_the_host_permits_bypass_and_rules_apply_in_it,
-		     redirections_need_rules_about_files, plan_mode_denies_changes_whatever_rules_allow,
-		     tools_match_rules_by_name_and_path, a_file_with_a_nul_byte_is_an_error);
+		     redirections_need_rules_about_files, reasons_name_the_part_and_the_rule,
+		     plan_mode_denies_changes_whatever_rules_allow, tools_match_rules_by_name_and_path,
+		     a_file_with_a_nul_byte_is_an_error);
 }
