@@ -65,7 +65,7 @@ struct unwrap {
 	struct wrapper_found *found;
 };
 
-/* The first row for the program, and for its first operand where the row names one: bundle exec, uv --project x run. */
+/* The first row for the program, and for its first operand where the row names one, behind options with values. */
 static const struct row *row_of(const struct command_word *word, size_t count)
 {
 	static uint64_t first[countof(rows)];
@@ -76,7 +76,6 @@ static const struct row *row_of(const struct command_word *word, size_t count)
 			continue;
 		if (!*rows[i].second)
 			return &rows[i];
-		/* Any word after an option may be the option's value. */
 		for (size_t k = 1; k < count; k++)
 			if (word[k].value && word[k].value[0] != '-') {
 				if (args_named(word[k].value, rows[i].second))
@@ -88,21 +87,19 @@ static const struct row *row_of(const struct command_word *word, size_t count)
 	return NULL;
 }
 
-/* Whether the long option takes a value. `ret_short`: an abbreviation, or an option that is in no table. */
-static bool is_listed(const char *longs, const char *name, size_t n, bool *ret_short)
+/* 1: the long option takes a value; 2: it may, because it is an abbreviation, or in no table. */
+static int is_listed(const char *longs, const char *name, size_t n)
 {
 	for (const char *s = longs; *s;) {
 		size_t len = strcspn(s, " ");
 
 		if (*s == '!' && n == len - 1 && memcmp(s + 1, name, n) == 0)
-			return false;
-		if (n && n <= len && memcmp(s, name, n) == 0) {
-			*ret_short = n < len;
-			return true;
-		}
+			return 0;
+		if (n && n <= len && memcmp(s, name, n) == 0)
+			return n < len ? 2 : 1;
 		s += len + (s[len] == ' ');
 	}
-	return false;
+	return 0;
 }
 
 static void add_unknown(struct unwrap *u, unsigned bit) { u->found->unknown |= bit; }
@@ -161,7 +158,6 @@ static void unwrap_option(struct unwrap *u)
 {
 	const char *s = u->word[u->at].plain;
 	const struct command_word *next = u->at + 1 < u->count ? &u->word[u->at + 1] : NULL;
-	bool short_form = false;
 
 	u->at++;
 	if (!u->word[u->at - 1].value && !strchr(s, '='))
@@ -169,12 +165,13 @@ static void unwrap_option(struct unwrap *u)
 	if (s[1] == '-') {
 		const char *equals = strchr(s, '=');
 		size_t n = equals ? (size_t)(equals - s) - 2 : strlen(s) - 2;
+		const int listed = next && !equals ? is_listed(u->row->longs, s + 2, n) : 0;
 
 		check_transparent(u, 0, s + 2, n);
 		if (equals) {
 			note_value(u, 0, s + 2, n, u->word[u->at - 1].value ? equals + 1 : NULL);
-		} else if (next && is_listed(u->row->longs, s + 2, n, &short_form)) {
-			if (next->many || short_form)
+		} else if (listed) {
+			if (next->many || listed > 1)
 				add_unknown(u, COMMAND_UNKNOWN(WRAPPED));
 			u->at++;
 			note_value(u, 0, s + 2, n, next->value);

@@ -288,92 +288,93 @@ START_TEST(variables_of_the_caller_are_analysed)
 }
 END_TEST
 
+static const char *const not_read_only[] = {
+	/* a value that looks like an option: not all subcommands have one behind this letter */
+	"git diff -C --output=x",
+	"git log -C --output=x",
+	"git show -C --ext-diff",
+	"git diff -C \"$x\"",
+	"journalctl -n --vacuum-size=1K",
+	"journalctl --lines --vacuum-size=1K",
+	"sdiff -W -o x a b",
+	"ss -t -K dst x",
+	"ss -d -D file",
+	"ip -d -b addr",
+	"kubectl logs -f --kubeconfig=./x pod",
+	/* values and operands that may be several words */
+	"x='1 -o y'; sort -k $x z",
+	"sort -k * z",
+	"sort --key $x z",
+	"tar tf *.tar",
+	"tar -C $x -tf y",
+	"git -C $x log",
+	"date -d $x",
+	"uniq a*",
+	"uniq -f 1* x",
+	"xxd ./*",
+	"stty a*",
+	/* options and operands that are easily missed */
+	"less --LOG-FILE=x y",
+	"less --Log-file=x y",
+	"mount --source=/dev/x --target=/mnt",
+	"mount -Lx",
+	"bat cache -b",
+	"bat cache --clear",
+	"yq --split-exp-file x . y",
+	"lspci -q",
+	"lspci -O x=y",
+	"kubectl get -k .",
+	"kubectl -s https://h get pods",
+	"kubectl get pods --server=https://h",
+	"journalctl --smart-relinquish-var",
+	"git remote show origin",
+};
+
+static const char *const only_reading[] = {
+	"git -C x log",
+	"git -C \"$x\" log",
+	"git diff -C",
+	"head -n -5 x",
+	"sort -k 2 -t - x",
+	"sort -k2 \"a$x\"",
+	"journalctl -n 50",
+	"ss -tlnp",
+	"ip -d addr",
+	"ip -f inet addr",
+	"kubectl logs -f pod",
+	"grep -A $n x y",
+	"head -n $n x",
+	"find . -mtime -1 -size -10k",
+	"date -d '-1 day'",
+	"date -d -1day",
+	"tar tf x.tar",
+	"uniq -c x",
+	"xxd -l 16 x",
+	"ls a*",
+	"sort a*",
+	"mount",
+	"mount -l",
+	"bat x",
+	"yq .a x",
+	"lspci -v",
+	"git remote show",
+	"git remote show -n origin",
+	"git remote -v",
+};
+
 START_TEST(what_may_write_run_or_connect_is_not_read_only)
 {
-	static const char *const lines[] = {
-		/* a value that looks like an option: not all subcommands have one behind this letter */
-		"git diff -C --output=x",
-		"git log -C --output=x",
-		"git show -C --ext-diff",
-		"git diff -C \"$x\"",
-		"journalctl -n --vacuum-size=1K",
-		"journalctl --lines --vacuum-size=1K",
-		"sdiff -W -o x a b",
-		"ss -t -K dst x",
-		"ss -d -D file",
-		"ip -d -b addr",
-		"kubectl logs -f --kubeconfig=./x pod",
-		/* values and operands that may be several words */
-		"x='1 -o y'; sort -k $x z",
-		"sort -k * z",
-		"sort --key $x z",
-		"tar tf *.tar",
-		"tar -C $x -tf y",
-		"git -C $x log",
-		"date -d $x",
-		"uniq a*",
-		"uniq -f 1* x",
-		"xxd ./*",
-		"stty a*",
-		/* options and operands that are easily missed */
-		"less --LOG-FILE=x y",
-		"less --Log-file=x y",
-		"mount --source=/dev/x --target=/mnt",
-		"mount -Lx",
-		"bat cache -b",
-		"bat cache --clear",
-		"yq --split-exp-file x . y",
-		"lspci -q",
-		"lspci -O x=y",
-		"kubectl get -k .",
-		"kubectl -s https://h get pods",
-		"kubectl get pods --server=https://h",
-		"journalctl --smart-relinquish-var",
-		"git remote show origin",
-	};
-	static const char *const reads[] = {
-		"git -C x log",
-		"git -C \"$x\" log",
-		"git diff -C",
-		"head -n -5 x",
-		"sort -k 2 -t - x",
-		"sort -k2 \"a$x\"",
-		"journalctl -n 50",
-		"ss -tlnp",
-		"ip -d addr",
-		"ip -f inet addr",
-		"kubectl logs -f pod",
-		"grep -A $n x y",
-		"head -n $n x",
-		"find . -mtime -1 -size -10k",
-		"date -d '-1 day'",
-		"date -d -1day",
-		"tar tf x.tar",
-		"uniq -c x",
-		"xxd -l 16 x",
-		"ls a*",
-		"sort a*",
-		"mount",
-		"mount -l",
-		"bat x",
-		"yq .a x",
-		"lspci -v",
-		"git remote show",
-		"git remote show -n origin",
-		"git remote -v",
-	};
-
-	for (size_t i = 0; i < countof(lines); i++) {
+	for (size_t i = 0; i < countof(not_read_only); i++) {
 		command_facts_auto struct command_facts f = { 0 };
 
-		analyse(lines[i], &f);
-		ck_assert_msg(!(f.flags & COMMAND_READ_ONLY), "%s", lines[i]);
+		analyse(not_read_only[i], &f);
+		ck_assert_msg(!(f.flags & COMMAND_READ_ONLY), "%s", not_read_only[i]);
 	}
-	for (size_t i = 0; i < countof(reads); i++) {
+	for (size_t i = 0; i < countof(only_reading); i++) {
 		command_facts_auto struct command_facts f = { 0 };
 
-		analyse(reads[i], &f);
-		ck_assert_msg(f.flags & COMMAND_READ_ONLY, "%s", reads[i]);
+		analyse(only_reading[i], &f);
+		ck_assert_msg(f.flags & COMMAND_READ_ONLY, "%s", only_reading[i]);
 	}
 }
 END_TEST
