@@ -289,6 +289,7 @@ START_TEST(variables_of_the_caller_are_analysed)
 END_TEST
 
 static const char *const not_read_only[] = {
+	"git cat-file -p --filters HEAD:x",
 	/* a value that looks like an option: not all subcommands have one behind this letter */
 	"git diff -C --output=x",
 	"git log -C --output=x",
@@ -360,6 +361,8 @@ static const char *const only_reading[] = {
 	"git remote show",
 	"git remote show -n origin",
 	"git remote -v",
+	"git cat-file -p HEAD",
+	"gh run list",
 };
 
 START_TEST(what_may_write_run_or_connect_is_not_read_only)
