@@ -166,8 +166,8 @@ int view_processes(struct store *s, uint32_t uid, const struct view_process_quer
 
 /*
  * The documents of a session and of everything that belongs to it, for session.expired: fn is called for each. 0; 1 =
- * something of it is still active (ignore what fn got); −1. Documents are read as committed: first ask store_undispatched
- * whether the session is about to change.
+ * something of it is still active (ignore what fn got); −1. Documents are read as committed: first ask
+ * store_undispatched whether the session is about to change.
  */
 int view_session_documents(struct store *s, const char *session_id, bool (*fn)(void *ctx, uint8_t kind, const char *id),
 			   void *ctx, struct err *e);
