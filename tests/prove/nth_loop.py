@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 
 import nth_scenario as scenario
@@ -93,10 +92,10 @@ def run_cases(place, group, rules):
     return [(group, fired, outcome, noticed, report)]
 
 
-def work(groups, next_group, end, results, rules):
+def work(groups, next_group, results, rules):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with scenario.Place() as place:
-        while end is None or time.monotonic() < end:
+        while True:
             with next_group.get_lock():
                 number = next_group.value
                 next_group.value += 1
@@ -111,9 +110,7 @@ def in_parallel(proof, groups, rules):
     """Runs the groups until the proof has enough. Returns how the runs ended, and the cases that fired."""
     outcomes, hit = collections.Counter(), set()
     results, next_group = multiprocessing.Queue(), multiprocessing.Value("q", 0)
-    left = proof.left_s()
-    end = None if left is None else time.monotonic() + left
-    workers = [multiprocessing.Process(target=work, args=(groups, next_group, end, results, rules)) for _ in range(min(WORKERS, len(groups)))]
+    workers = [multiprocessing.Process(target=work, args=(groups, next_group, results, rules)) for _ in range(min(WORKERS, len(groups)))]
     for w in workers:
         w.start()
     open_workers = len(workers)

@@ -54,8 +54,10 @@ class Proof:
         return max(0.0, self.seconds - (time.monotonic() - self.begin)) if self.seconds else None
 
     def goes_on(self):
-        """Whether another case is wanted."""
-        return not (self.cases and self.done >= self.cases) and self.left_s() != 0.0
+        """Whether another case is wanted. A test has at least one, however slow the machine is."""
+        if self.cases and self.done >= self.cases:
+            return False
+        return self.left_s() != 0.0 or self.as_test and not self.done
 
     def add(self, done=1, note=None):
         """Counts cases and reports now and then."""
