@@ -240,12 +240,12 @@ __attribute__((format(printf, 3, 4))) static int put_text(int dir, const char *f
 	return write_limit(dir, file, text);
 }
 
-static int fail_limit(enum plan_limit l, int errnum, struct err *e)
+static int fail_limit(const struct leaf *f, enum plan_limit l, int errnum, struct err *e)
 {
 	if (errnum == ENOENT)
 		return set_unavailable(l, e, "this kernel has no file for it in the %s controller's cgroups",
 				       rows[controllers[l]].name);
-	if (errnum == EINVAL && l == PLAN_LIMIT_CPUS) /* v1; v2 accepts it, and the smaller one counts */
+	if (errnum == EINVAL && l == PLAN_LIMIT_CPUS && !f->v2) /* v2 accepts it: the smaller limit counts */
 		return set_unavailable(l, e, "the cgroup in which bailiff runs has a smaller limit: use fewer cpus");
 	return set_unavailable(l, e, "the kernel refused it: %s", strerror(errnum));
 }
@@ -433,7 +433,7 @@ static int make_leaf(const struct tree_limiter *t, enum tree_limit c, int folder
 	for (int i = 0; i < PLAN_LIMITS; i++)
 		if (controllers[i] == c && is_wanted(t, &f->plan->limits, (enum plan_limit)i) &&
 		    set_limit(f, (enum plan_limit)i) < 0)
-			return fail_limit((enum plan_limit)i, errno, e);
+			return fail_limit(f, (enum plan_limit)i, errno, e);
 	*ret = fd_take(&leaf);
 	return 0;
 }

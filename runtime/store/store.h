@@ -150,8 +150,8 @@ bool store_full(const struct store *store);      /* batches without STORE_MUST a
 bool store_disk_full(const struct store *store); /* … because of the disk, and not of the quota */
 
 /*
- * Whether an event with this id was submitted and is not dispatched yet. It is not among store_events, but documents
- * may be as after it, because they are read as committed.
+ * Whether an event with this id was submitted and is not dispatched yet. store_events does not list it, but documents,
+ * which are read as committed, may already show its effect.
  */
 bool store_undispatched(const struct store *store, enum id_field field, const char *id);
 

@@ -391,8 +391,9 @@ static bool run_is_recorded(const struct cow_changes_job *j)
 	struct err e = ERR_INIT;
 	bool recorded = false;
 
-	/* If the events cannot be read they were pruned, so they were recorded. */
-	return store_events(j->changes->store, &q, is_run_summary, &recorded, &e) < 0 || recorded;
+	/* Events that were pruned had been recorded. */
+	return (store_events(j->changes->store, &q, is_run_summary, &recorded, &e) < 0 && e.code == ERR_EXPIRED) ||
+	       recorded;
 }
 
 static bool run_is_requested(const struct cow_changes *c, const char *process_id)

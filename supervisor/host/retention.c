@@ -198,7 +198,7 @@ static bool is_activity(void *ctx, const struct event_view *ev)
 	return !*(bool *)ctx;
 }
 
-/* What was submitted and is not dispatched yet is activity, too: the documents may be as after it. */
+/* An event that is submitted and not dispatched yet is activity, too: documents may already show its effect. */
 static int is_quiet(const struct retention *r, const char *session_id, bool *ret, struct err *e)
 {
 	const struct store_query q = { .after = r->quiet_since, .index = ID_SESSION, .id = session_id };
