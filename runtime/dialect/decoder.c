@@ -7,6 +7,8 @@
 #include "runtime/dialect/failure.h"
 #include "runtime/dialect/headers.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 #define BODY_MAX (64u << 10)  /* bytes that are kept of a body that is not an event stream */
 #define DEPTH_MAX 256         /* of JSON: jansson reads 2,048 levels, and blocks are stored inside of other JSON */
 #define CONTAINERS_MAX 200000 /* in one JSON text: each takes some hundred bytes of memory */
+#define DONE "[DONE]"         /* an event that is not JSON */
 #define CALL_NAME_MAX 128
 #define CALL_ID_MAX 256
 
@@ -209,33 +212,63 @@ static bool hex4(const char *s, const char *end, unsigned *ret)
 	return true;
 }
 
-/* The same JSON with U+FFFD for what jansson refuses inside of strings. */
+/* One escape sequence of a string; U+FFFD for NUL and half surrogates. Returns its length. */
+static size_t repair_escape(const char *p, const char *end, struct buf *out)
+{
+	unsigned c, low;
+
+	if (end - p < 2 || p[1] != 'u' || !hex4(p + 2, end, &c)) {
+		bool whole = end - p >= 2 && p[1] && text_utf8_len(p + 1, (size_t)(end - p - 1)) == 1;
+		buf_append(out, p, whole ? 2 : 1);
+		return whole ? 2 : 1;
+	}
+	if (c >= 0xd800 && c < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u' && hex4(p + 8, end, &low) &&
+	    low >= 0xdc00 && low < 0xe000) {
+		buf_append(out, p, 12);
+		return 12;
+	}
+	buf_append(out, c == 0 || (c >= 0xd800 && c < 0xe000) ? "\\ufffd" : p, 6);
+	return 6;
+}
+
+/* A number; an integer that json_int_t cannot hold becomes a real. Returns its length. */
+static size_t repair_number(const char *p, const char *end, struct buf *out)
+{
+	size_t n = 0;
+
+	while (p + n < end && p[n] && strchr("-+.0123456789eE", p[n]))
+		n++;
+	mem_auto char *text = mem_strndup(p, n);
+	errno = 0;
+	(void)strtoll(text, NULL, 10);
+	buf_printf(out, "%s%s", text, errno == ERANGE && !strpbrk(text, ".eE") ? ".0" : "");
+	return n;
+}
+
+/*
+ * The same JSON without what jansson refuses and models and servers write: in strings, control characters are escaped,
+ * and what is not text becomes U+FFFD; integers beyond 64 bits are rounded, as most parsers do.
+ */
 static void repair_json(const char *p, size_t n, struct buf *out)
 {
 	const char *end = p + n;
+	bool inside = false; /* a string */
 
 	while (p < end) {
 		size_t len = text_utf8_len(p, (size_t)(end - p));
-		unsigned c, low;
 		if (!len || *p == '\0') {
 			buf_str(out, "\xef\xbf\xbd");
 			p++;
-		} else if (*p != '\\' || end - p < 2) {
+		} else if (*p == '\\')
+			p += repair_escape(p, end, out);
+		else if (!inside && (*p == '-' || isdigit((unsigned char)*p)))
+			p += repair_number(p, end, out);
+		else if (inside && (unsigned char)*p < 0x20)
+			buf_printf(out, "\\u%04x", (unsigned)*p++);
+		else {
+			inside ^= *p == '"';
 			buf_append(out, p, len);
 			p += len;
-		} else if (p[1] != 'u' || !hex4(p + 2, end, &c)) {
-			buf_append(out, p, 1);
-			if (text_utf8_len(p + 1, (size_t)(end - p - 1)) == 1 && p[1])
-				buf_append(out, ++p, 1);
-			p++;
-		} else if (c >= 0xd800 && c < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u' &&
-			   hex4(p + 8, end, &low) && low >= 0xdc00 && low < 0xe000) {
-			buf_append(out, p, 12);
-			p += 12;
-		} else {
-			bool bad = c == 0 || (c >= 0xd800 && c < 0xe000);
-			buf_append(out, bad ? "\\ufffd" : p, 6);
-			p += 6;
 		}
 	}
 }
@@ -276,25 +309,31 @@ json_t *decoder_parse(const char *text, size_t n)
 
 /* ---- the stream ---- */
 
+static void take_object(struct dialect_decoder *x, const json_t *event)
+{
+	const json_t *error = json_object_get(event, "error");
+
+	x->events++;
+	if (json_text_is(event, "type", "error") || json_is_object(error) ||
+	    (json_is_string(error) && json_string_length(error)))
+		decoder_fail_error(x, event);
+	else
+		x->codec->event(x, event);
+}
+
 static void take_event(void *ctx, const char *data, size_t n)
 {
 	struct dialect_decoder *x = ctx;
 
 	if (x->failure.category[0] && !strstr(data, "usage"))
 		return; /* nothing after a failure counts, except for what it cost */
-	if (strcmp(data, "[DONE]") == 0) {
+	if (strncmp(data, DONE, strlen(DONE)) == 0 && !data[strlen(DONE) + strspn(data + strlen(DONE), " \t")]) {
 		x->events++;
 		return;
 	}
 	json_t *event = decoder_parse(data, n);
-	const json_t *error = json_object_get(event, "error");
 	if (json_is_object(event))
-		x->events++;
-	if (json_text_is(event, "type", "error") || json_is_object(error) ||
-	    (json_is_string(error) && json_string_length(error)))
-		decoder_fail_error(x, event);
-	else if (json_is_object(event))
-		x->codec->event(x, event);
+		take_object(x, event);
 	else if (!x->ending) {
 		x->events++;
 		decoder_fail(x, "protocol", true, "malformed event in the stream: %.200s", data);
@@ -327,13 +366,29 @@ static bool is_success(const struct dialect_decoder *x) { return x->status >= 20
 
 void dialect_decoder_feed(struct dialect_decoder *x, const void *p, size_t n)
 {
-	if (!x->events && x->body.len < BODY_MAX)
-		buf_append(&x->body, p, n < BODY_MAX - x->body.len ? n : BODY_MAX - x->body.len);
+	size_t max = x->codec->array && is_success(x) ? EVENT_MAX : BODY_MAX;
+
+	if (!x->events && x->body.len < max)
+		buf_append(&x->body, p, n < max - x->body.len ? n : max - x->body.len);
 	if (is_success(x))
 		sse_feed(&x->sse, p, n, take_event, x);
 }
 
 /* ---- the answer ---- */
+
+/* A server that ignores that events are wanted sends them all in one array, also an error. */
+static void take_array(struct dialect_decoder *x)
+{
+	const char *body = buf_cstr(&x->body);
+	const bool found = x->codec->array && is_success(x) && !x->events && body[strspn(body, " \t\r\n")] == '[';
+	json_auto_t *events = found ? decoder_parse(body, x->body.len) : NULL;
+	const json_t *event;
+	size_t i;
+
+	json_array_foreach (events, i, event)
+		if (json_is_object(event) && !x->failure.category[0])
+			take_object(x, event);
+}
 
 /* A response without any event: an error, a proxy's page, nothing. */
 static void explain_body(struct dialect_decoder *x)
@@ -479,6 +534,7 @@ void dialect_decoder_finish(struct dialect_decoder *x, struct dialect_answer *re
 		sse_finish(&x->sse, take_event, x);
 	if (x->sse.too_large)
 		decoder_fail(x, "protocol", false, "an event in the stream is larger than %u bytes", EVENT_MAX);
+	take_array(x);
 	if (!x->events)
 		explain_body(x);
 	else if (x->codec->end)

@@ -57,6 +57,7 @@ struct dialect_codec {
 	const char *key_header, *key_prefix;
 	const char *version_header, *version; /* or NULL */
 	const char *ending;                   /* what a complete stream ends with, for messages */
+	bool array;                           /* the events may also be one JSON array */
 	/* Appends "/path" to the base URL. */
 	void (*path)(const struct dialect_request *r, struct buf *url);
 	/* Writes the body. */
@@ -104,8 +105,9 @@ void decoder_fail(struct dialect_decoder *x, const char *category, bool retryabl
 /* The same with the provider's own description of it. */
 void decoder_fail_error(struct dialect_decoder *x, const json_t *error);
 /*
- * JSON text from outside, or NULL; what jansson refuses but providers send (NUL, half surrogates, broken UTF-8) becomes
- * U+FFFD. Text that is nested too deeply, or would need too much memory, is refused.
+ * JSON text from outside, or NULL. What jansson refuses but models and providers write is accepted: NUL, half
+ * surrogates and broken UTF-8 become U+FFFD, control characters stay, and integers beyond 64 bits become reals. Text
+ * that is nested too deeply, or would need too much memory, is refused.
  */
 json_t *decoder_parse(const char *text, size_t n);
 /* Appends the arguments of a call as JSON text, which is what most servers send; some send the object. */

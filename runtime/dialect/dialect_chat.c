@@ -360,6 +360,11 @@ static void take_event(struct dialect_decoder *x, const json_t *event)
 	x->refused |= json_is_string(refusal) && json_string_length(refusal);
 	json_array_foreach (json_object_get(delta, "tool_calls"), i, call)
 		take_call(x, call);
+	if (json_is_object(
+		    json_object_get(delta, "function_call"))) { /* the API before tools: one call, without an id */
+		json_auto_t *only = json_pack("{s:O}", "function", json_object_get(delta, "function_call"));
+		take_call(x, only);
+	}
 	if (*reason)
 		take_finish(x, reason);
 	take_usage(x, json_object_get(json_object_get(event, "x_groq"), "usage"));

@@ -336,6 +336,7 @@ const struct dialect_codec dialect_gemini = {
 	.key_header = "x-goog-api-key",
 	.key_prefix = "",
 	.ending = "a finishReason",
+	.array = true,
 	.path = write_path,
 	.encode = write_body,
 	.event = take_event,

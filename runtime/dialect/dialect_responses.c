@@ -228,6 +228,8 @@ static void take_usage(struct dialect_decoder *x, const json_t *usage)
 	decoder_count(json_object_get(usage, "output_tokens_details"), "reasoning_tokens", &u->reasoning);
 }
 
+static int64_t id_key(const char *id) { return (int64_t)(hash64(id, strlen(id), 0) | UINT64_C(1) << 63); }
+
 /* The item that an event is about: its index or, from servers that send none, its id. */
 static int64_t key_of(const json_t *event)
 {
@@ -236,8 +238,7 @@ static int64_t key_of(const json_t *event)
 
 	if (!id)
 		id = json_get_text(json_object_get(event, "item"), "id");
-	return json_is_integer(index) || !*id ? json_integer_value(index)
-					      : (int64_t)(hash64(id, strlen(id), 0) | UINT64_C(1) << 63);
+	return json_is_integer(index) || !*id ? json_integer_value(index) : id_key(id);
 }
 
 static struct unit *open_item(struct dialect_decoder *x, int64_t key, const json_t *item)
@@ -272,20 +273,18 @@ static void gather_parts(struct dialect_decoder *x, const json_t *parts, const c
 }
 
 /* The whole item replaces what its deltas said; without deltas the sink gets it now. */
-static void close_item(struct dialect_decoder *x, int64_t key, const json_t *item)
+static void close_unit(struct dialect_decoder *x, struct unit *u, const json_t *item)
 {
 	buf_auto struct buf text = BUF_INIT;
 
-	for (size_t i = 0; i < x->nunits; i++)
-		if (x->units[i]->key == key && x->units[i]->kind == kind_of(item) && x->units[i]->ended)
-			return; /* a repetition */
-	struct unit *u = open_item(x, key, item);
 	if (u->kind == UNIT_TEXT) {
 		gather_parts(x, json_object_get(item, "content"), "", &text);
 		unit_set_raw(u, "phase", json_object_get(item, "phase"));
-	} else if (u->kind == UNIT_CALL)
+	} else if (u->kind == UNIT_CALL) {
+		unit_set_id(u, json_get_string(item, "call_id"));
+		unit_set_name(x, u, json_get_string(item, "name"));
 		decoder_arguments(json_object_get(item, "arguments"), &text);
-	else if (u->kind == UNIT_REASONING) {
+	} else if (u->kind == UNIT_REASONING) {
 		gather_parts(x, json_object_get(item, "summary"), "\n\n", &text);
 		if (!text.len)
 			gather_parts(x, json_object_get(item, "content"), "\n\n", &text);
@@ -299,28 +298,75 @@ static void close_item(struct dialect_decoder *x, int64_t key, const json_t *ite
 	u->ended = u->kind != UNIT_CALL || !json_text_is(item, "status", "incomplete");
 }
 
-/* response.completed, incomplete or failed: the whole response. Some servers send its items only here. */
+static bool is_other_call(const struct unit *u, const json_t *item)
+{
+	const char *id = json_get_string(item, "call_id");
+
+	return u->kind == UNIT_CALL && u->id && id && strcmp(u->id, id) != 0;
+}
+
+static void close_item(struct dialect_decoder *x, int64_t key, const json_t *item)
+{
+	for (size_t i = 0; i < x->nunits; i++)
+		if (x->units[i]->key == key && x->units[i]->kind == kind_of(item) && x->units[i]->ended &&
+		    !is_other_call(x->units[i], item))
+			return; /* a repetition */
+	close_unit(x, open_item(x, key, item), item);
+}
+
+/* The unit that events have begun for an item of the whole response, or NULL. `closed`: one of its kind has ended. */
+static struct unit *streamed_unit(struct dialect_decoder *x, size_t index, const json_t *item, bool closed)
+{
+	const char *id = json_get_text(item, "id"), *call = json_get_string(item, "call_id");
+	struct unit *same_key = NULL, *open = NULL;
+
+	for (size_t i = x->nunits; i-- > 0;) {
+		struct unit *u = x->units[i];
+		if (u->kind != kind_of(item) || is_other_call(u, item))
+			continue;
+		if (u->kind == UNIT_CALL && u->id && call)
+			return u;
+		if (u->key == (int64_t)index || (*id && u->key == id_key(id)))
+			same_key = u;
+		if (!u->ended)
+			open = u;
+	}
+	return same_key ? same_key : closed ? NULL : open;
+}
+
+/* The items of the whole response that no event has ended: some servers send all of them only here, some a few. */
+static void take_output(struct dialect_decoder *x, const json_t *output)
+{
+	bool closed[UNIT_OTHER + 1] = { 0 }; /* one of this kind */
+	const json_t *item;
+	size_t i;
+
+	for (i = 0; i < x->nunits; i++)
+		closed[x->units[i]->kind] |= x->units[i]->ended;
+	json_array_foreach (output, i, item) {
+		enum unit_kind kind = kind_of(item);
+		if (kind == UNIT_OTHER)
+			continue;
+		struct unit *u = streamed_unit(x, i, item, closed[kind]);
+		/* Calls have ids; other items may only seem to be missing, because they are counted otherwise. */
+		if (!u && (!closed[kind] || (kind == UNIT_CALL && json_get_string(item, "call_id"))))
+			u = unit_new(x, kind, (int64_t)i);
+		if (u && !u->ended)
+			close_unit(x, u, item);
+	}
+}
+
+/* response.completed, incomplete or failed: the whole response. */
 static void take_response(struct dialect_decoder *x, const char *type, const json_t *response)
 {
-	const json_t *output = json_object_get(response, "output"), *item;
 	const char *reason = json_get_string(json_object_get(response, "incomplete_details"), "reason");
-	bool ended = false;
-	size_t i;
 
 	take_usage(x, json_object_get(response, "usage"));
 	if (strcmp(type, "response.failed") == 0) {
 		decoder_fail_error(x, response);
 		return;
 	}
-	for (i = 0; i < x->nunits; i++)
-		ended |= x->units[i]->ended;
-	json_array_foreach (ended ? NULL : output, i, item) {
-		int64_t key = (int64_t)i;
-		for (size_t k = x->nunits; k-- > 0;)
-			if (x->units[k]->kind == kind_of(item) && !x->units[k]->ended)
-				key = x->units[k]->key; /* the first that its deltas began */
-		close_item(x, key, item);
-	}
+	take_output(x, json_object_get(response, "output"));
 	x->terminal = true;
 	if (strcmp(type, "response.incomplete") == 0)
 		decoder_stop(x, STOPS, countof(STOPS), reason ? reason : "max_output_tokens");

@@ -71,21 +71,28 @@ bool headers_duration_ms(const char *text, uint64_t *ret_ms)
 	return true;
 }
 
-/* Seconds since 1970 of a header's date, RFC 9110 or RFC 3339 in UTC. */
+/* Seconds since 1970 of a header's date: the three formats of RFC 9110, or RFC 3339 in UTC. */
 static bool read_date(const char *text, time_t *ret)
 {
+	static const char *const FORMATS[] = { "%a, %d %b %Y %H:%M:%S GMT", "%a, %d-%b-%y %H:%M:%S GMT",
+					       "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S" };
 	struct tm tm = { 0 };
-	const char *end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	const char *end = NULL;
+	size_t i;
 
-	if (!end) {
+	for (i = 0; i < countof(FORMATS) && !end; i++) {
 		tm = (struct tm){ 0 };
-		end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-		if (end && *end == '.')
+		end = strptime(text, FORMATS[i], &tm);
+	}
+	if (end && i == countof(FORMATS)) {
+		if (*end == '.')
 			for (end++; isdigit((unsigned char)*end);)
 				end++;
-		if (!end || (strcmp(end, "Z") != 0 && strcmp(end, "+00:00") != 0))
+		if (strcmp(end, "Z") != 0 && strcmp(end, "+00:00") != 0)
 			return false;
 	}
+	if (!end)
+		return false;
 	*ret = timegm(&tm);
 	return true;
 }

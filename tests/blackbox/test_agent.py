@@ -122,6 +122,18 @@ def shown_by_the_read_model(rpc, turn):
         assert e["payload"] in boundary["context"].values(), (boundary, e)
 
 
+def test_arguments_that_json_libraries_reject_reach_the_tool(home):
+    wrong = call("shell", command="true") | {"raw": '{"command": "true", "yieldMs": 18446744073709551616}'}
+    script = [{"calls": [call("shell") | {"raw": '{"command": "printf one\n\tprintf two"}'}, wrong]}, {"text": "Done."}]
+    for dialect in ("anthropic", "openai-responses", "openai-chat"):
+        with home.rpc() as rpc, model(home, rpc, script, dialect=dialect) as p:
+            turn = submit(rpc, "try it", options={"cwd": home.work})
+            completed(rpc, turn)
+            assert len(p.requests) == 2 and not events(rpc, turn, "model.failed"), dialect
+            good, bad = map(str, p.requests[1].results)
+            assert "onetwo" in good and "yieldMs" in bad and "integer" in bad, (dialect, good, bad)
+
+
 def rpc_dump(home):
     with home.rpc() as rpc:
         return rpc.events()

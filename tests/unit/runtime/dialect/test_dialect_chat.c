@@ -254,6 +254,41 @@ START_TEST(text_that_json_libraries_reject_is_replaced)
 }
 END_TEST
 
+START_TEST(arguments_that_json_libraries_reject_are_read)
+{
+	decode(STREAM(CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"command\\\":"
+			   "\\\"a\\nb\\\\\\\"\\tc\\\",\\n\\\"n\\\":[18446744073709551616,-9223372036854775808]}\"}"),
+		      FINISH("tool_calls"), DONE));
+	ck_assert_msg(a.complete, "%s", a.failure.message);
+	const json_t *arguments = json_object_get(json_array_get(a.blocks, 0), "arguments");
+	const json_t *n = json_object_get(arguments, "n");
+	ck_assert_str_eq(json_get_text(arguments, "command"), "a\nb\"\tc");
+	ck_assert(json_is_real(json_array_get(n, 0)));
+	ck_assert(json_real_value(json_array_get(n, 0)) == 18446744073709551616.0);
+	ck_assert(json_integer_value(json_array_get(n, 1)) == INT64_MIN);
+	dialect_answer_done(&a);
+
+	/* In an event, too. */
+	decode(STREAM("data: {\"created\":99999999999999999999,\"choices\":[{\"delta\":{\"content\":\"a\tb\"}}]}\n\n",
+		      FINISH("stop"), DONE));
+	ck_assert_msg(a.complete, "%s", a.failure.message);
+	ck_assert_str_eq(json_get_text(json_array_get(a.blocks, 0), "text"), "a\tb");
+}
+END_TEST
+
+START_TEST(a_function_call_of_the_api_before_tools_is_a_call)
+{
+	const char *seen = decode(STREAM(
+		DELTA("\"content\":null,\"function_call\":{\"name\":\"shell\",\"arguments\":\"\"}"),
+		DELTA("\"function_call\":{\"arguments\":\"{\\\"n\\\"\"}"),
+		DELTA("\"function_call\":{\"arguments\":\":1}\"}"), FINISH("function_call"), "data: [DONE] \n\n"));
+	ck_assert_str_eq(seen, "{shell}");
+	ck_assert_msg(a.complete, "%s", a.failure.message);
+	ck_assert_int_eq(a.stop, DIALECT_STOP_CALLS);
+	rig_assert_json(a.blocks, "[{'type':'tool_call','id':'call_1','name':'shell','arguments':{'n':1}}]");
+}
+END_TEST
+
 START_TEST(deeply_nested_arguments_are_rejected)
 {
 	buf_auto struct buf call = BUF_INIT;
@@ -308,7 +343,9 @@ int main(void)
 			      reasoning_is_read_under_both_names, signatures_of_calls_are_sent_back,
 			      truncated_calls_are_dropped, errors_in_the_stream_have_their_category,
 			      refusals_and_filters_are_reported, text_that_json_libraries_reject_is_replaced,
-			      deeply_nested_arguments_are_rejected, request_members_depend_on_the_server) }
+			      arguments_that_json_libraries_reject_are_read,
+			      a_function_call_of_the_api_before_tools_is_a_call, deeply_nested_arguments_are_rejected,
+			      request_members_depend_on_the_server) }
 	};
 
 	return suite_run_cases("dialect_chat", cases, 1);

@@ -126,6 +126,32 @@ START_TEST(streams_without_finish_reason_or_content_are_broken)
 }
 END_TEST
 
+START_TEST(events_in_one_array_are_decoded)
+{
+	static const char FIRST[] = "[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hel\"}]}}]}\r\n,\r\n";
+
+	const char *seen = decode(
+		STREAM("\n", FIRST,
+		       "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"lo\"},{\"functionCall\":{"
+		       "\"name\":\"shell\",\"args\":{\"n\":1}}}]},\"finishReason\":\"STOP\"}],",
+		       USAGE, "}]\n"));
+	ck_assert_str_eq(seen, "Hello{shell}");
+	ck_assert_msg(a.complete, "%s", a.failure.message);
+	ck_assert_int_eq(a.stop, DIALECT_STOP_CALLS);
+	rig_assert_json(a.blocks, "[{'type':'text','text':'Hello'},{'type':'tool_call','id':'call_1','name':'shell',"
+				  "'arguments':{'n':1}}]");
+	dialect_answer_done(&a);
+
+	decode(STREAM(FIRST, "{\"error\":{\"code\":503,\"message\":\"busy\",\"status\":\"UNAVAILABLE\"}}]"));
+	ck_assert(!a.complete);
+	ck_assert_str_eq(a.failure.category, "overloaded");
+	dialect_answer_done(&a);
+
+	decode(FIRST);
+	ck_assert(!a.complete && a.failure.retryable);
+}
+END_TEST
+
 START_TEST(requests_have_address_and_options)
 {
 	json_auto_t *items = rig_json("[{\"type\":\"user\",\"text\":\"one\"}]");
@@ -155,11 +181,12 @@ END_TEST
 
 int main(void)
 {
-	const struct suite_case cases[] = { { "gemini", NULL, done, 120,
-					      SUITE_TESTS(thoughts_text_and_calls_are_decoded,
-							  a_signature_stays_with_its_part, finish_reasons_are_mapped,
-							  streams_without_finish_reason_or_content_are_broken,
-							  requests_have_address_and_options) } };
+	const struct suite_case cases[] = {
+		{ "gemini", NULL, done, 120,
+		  SUITE_TESTS(thoughts_text_and_calls_are_decoded, a_signature_stays_with_its_part,
+			      finish_reasons_are_mapped, streams_without_finish_reason_or_content_are_broken,
+			      events_in_one_array_are_decoded, requests_have_address_and_options) }
+	};
 
 	return suite_run_cases("dialect_gemini", cases, 1);
 }

@@ -127,6 +127,39 @@ START_TEST(items_are_read_without_deltas_or_from_the_end)
 }
 END_TEST
 
+START_TEST(items_that_no_event_ended_are_taken_from_the_whole_response)
+{
+	static const char *const STREAMS[][8] = {
+		/* The message ends, the call does not. */
+		{ CREATED, DELTA("output_text", "0", "Look"), ITEM("0", MESSAGE("Look")),
+		  ADDED("1", CALL("in_progress", "")), DELTA("function_call_arguments", "1", "{\\\"n\\\":1"),
+		  ENDED("completed",
+			"\"output\":[{" MESSAGE("Look") "},{" CALL("completed", "{\\\"n\\\":1}") "}]," USAGE) },
+		/* The call has no event at all. */
+		{ CREATED, ITEM("0", MESSAGE("Look")),
+		  ENDED("completed",
+			"\"output\":[{" MESSAGE("Look") "},{" CALL("completed", "{\\\"n\\\":1}") "}]," USAGE) },
+		/* The call ends, the message does not; the response counts items otherwise. */
+		{ CREATED, ITEM("0", REASONING), DELTA("output_text", "1", "Lo"),
+		  ITEM("2", CALL("completed", "{\\\"n\\\":1}")),
+		  ENDED("completed",
+			"\"output\":[{" MESSAGE("Look") "},{" CALL("completed", "{\\\"n\\\":1}") "}]," USAGE) },
+	};
+
+	for (size_t i = 0; i < countof(STREAMS); i++) {
+		decode(rig_join("", "", STREAMS[i], ""));
+		ck_assert_msg(a.complete, "%zu: %s", i, a.failure.message);
+		ck_assert_int_eq(a.stop, DIALECT_STOP_CALLS);
+		size_t n = json_array_size(a.blocks);
+		ck_assert_uint_eq(n, i == 2 ? 3 : 2);
+		rig_assert_json(json_array_get(a.blocks, n - 2), "{'type':'text','text':'Look'}");
+		rig_assert_json(json_array_get(a.blocks, n - 1),
+				"{'type':'tool_call','id':'call_9','name':'shell','arguments':{'n':1}}");
+		dialect_answer_done(&a);
+	}
+}
+END_TEST
+
 START_TEST(incomplete_responses_keep_complete_items)
 {
 	decode(STREAM(CREATED, ITEM("0", MESSAGE("Part")), ITEM("1", CALL("incomplete", "{}")),
@@ -225,6 +258,7 @@ int main(void)
 	const struct suite_case cases[] = {
 		{ "responses", NULL, done, 120,
 		  SUITE_TESTS(reasoning_text_and_calls_are_decoded, items_are_read_without_deltas_or_from_the_end,
+			      items_that_no_event_ended_are_taken_from_the_whole_response,
 			      incomplete_responses_keep_complete_items, broken_stream_keeps_whole_items,
 			      failures_have_their_category, refusals_are_reported) }
 	};
