@@ -1,10 +1,28 @@
-"""Codex's file methods on large folders."""
+"""Large data of Codex: lists of files, input."""
 
+import base64
 import os
 import urllib.parse
 
 import harness
 from codex import Codex, uri
+from harness import until
+
+
+def test_a_long_write_arrives_whole_and_in_order(home):
+    with Codex(home) as c:
+        c.hello()
+        c.shell("p", "exec tee copy | wc -c", pipeStdin=True)
+        data = [os.urandom(13 << 20), b"second", os.urandom(5 << 20), b"last"]
+        sent = [c.send("process/write", {"processId": "p", "chunk": base64.b64encode(d).decode(), "writeId": str(i)}) for i, d in enumerate(data)]
+        assert [c.reply(s)["status"] for s in sent] == ["accepted"] * len(data)
+        assert c.write("p", data[0], "0") == "accepted", "a repetition is not written"
+        path = os.path.join(home.work, "copy")
+        until("all has arrived", lambda: os.path.getsize(path) >= sum(map(len, data)))
+        with open(path, "rb") as f:
+            assert f.read() == b"".join(data)
+        assert c.call("process/terminate", {"processId": "p"}) == {"running": True}
+        assert c.write("p", b"more", "5") == "stdinClosed"
 
 
 def test_large_folders_are_listed_completely(home):

@@ -120,6 +120,7 @@ def test_stdin_none_is_empty(home):
 def test_write_to_a_process_that_does_not_read_blocks_no_other_client(home):
     with home.rpc() as rpc, home.rpc() as other:
         process = rpc.start(["sleep", "1000"], stdin="pipe")["processId"]
+        assert "at once" in rpc.fails("write_process_stdin", {"processId": process, "data": "x" * ((8 << 20) + 1)}, code=-32602).message
         waiting = rpc.send("write_process_stdin", processId=process, data="x" * (8 << 20))
         other.call("get_health")
         other.call("terminate_process", processId=process)

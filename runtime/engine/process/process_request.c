@@ -326,7 +326,9 @@ static void input_queue(struct engine *engine, const char *id, const void *data,
 	else if (p)
 		TAILQ_FOREACH (in, &p->inputs, link)
 			queued += in->len;
-	if (p && queued + n > INPUT_QUEUE_MAX)
+	if (p && !e.code && n > INPUT_QUEUE_MAX)
+		err_field(&e, "data", "at most %u bytes can be written at once", INPUT_QUEUE_MAX);
+	else if (p && !e.code && queued + n > INPUT_QUEUE_MAX)
 		err_set(&e, ERR_EXHAUSTED, "the process does not read: %zu bytes wait for it already", queued);
 	if (e.code) {
 		reject_request(engine, id, eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);

@@ -48,7 +48,7 @@ void codex_process_drop(struct codex_process *p)
 
 /*
  * A call may be freed at any time, so this undoes everything that refers to it: callbacks, timer, and its place among
- * the readers.
+ * the readers or writers.
  */
 void codex_call_free(struct codex_call *c)
 {
@@ -61,6 +61,8 @@ void codex_call_free(struct codex_call *c)
 		event_del(&c->timer);
 	if (p && c->waits)
 		TAILQ_REMOVE(&p->readers, c, waiting);
+	if (p && c->queued)
+		TAILQ_REMOVE(&p->writers, c, waiting);
 	if (p && p->start == c) { /* the start failed: free the name */
 		p->start = NULL;
 		codex_process_drop(p);

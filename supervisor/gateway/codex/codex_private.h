@@ -80,7 +80,8 @@ struct codex_call {
 	bool timed;
 	void (*late)(struct codex_call *c);
 	TAILQ_ENTRY(codex_call) waiting;
-	bool waits;
+	bool waits;                           /* among the process's readers */
+	bool queued;                          /* among its writers */
 	void (*resume)(struct codex_call *c); /* called when there is news of the process */
 	json_t *chunks;                       /* result of process/read so far */
 	uint64_t max_bytes, bytes;
@@ -88,7 +89,7 @@ struct codex_call {
 	/* file methods */
 	const struct codex_fs_row *row;
 	char file_process[CODEX_ID_MAX], file_output[CODEX_ID_MAX];
-	struct buf file; /* contents to write, or contents read */
+	struct buf file; /* contents or input to write, or contents read */
 	size_t sent;
 	uint64_t total, offset, length;
 	void (*read_done)(struct codex_call *c); /* receives the bytes read; NULL: they become the result */
@@ -158,6 +159,7 @@ struct codex_process {
 	struct strmap writes; /* writeIds already handled */
 	size_t users;         /* calls that refer to it */
 	TAILQ_HEAD(codex_readers, codex_call) readers;
+	TAILQ_HEAD(codex_writers, codex_call) writers; /* the first one writes */
 };
 
 struct codex_process *codex_process_new(struct codex_server *s, const char *name);

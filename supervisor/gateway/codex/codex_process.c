@@ -59,6 +59,7 @@ struct codex_process *codex_process_new(struct codex_server *s, const char *name
 	p->server = s;
 	p->name = mem_strdup(name);
 	TAILQ_INIT(&p->readers);
+	TAILQ_INIT(&p->writers);
 	TAILQ_INSERT_TAIL(&s->processes, p, entry);
 	s->nprocesses++;
 	strmap_put(&s->by_name, name, p);

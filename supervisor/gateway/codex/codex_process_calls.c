@@ -9,6 +9,7 @@
 
 #define READ_MAX (8u << 20) /* limit of one response, regardless of maxBytes */
 #define WRITES_KNOWN 4096u
+#define PART_MAX (4u << 20) /* of a write: the daemon accepts messages of 16 MiB, and 8 MiB that wait for a process */
 #define WAIT_MAX_MS (10u * 60 * 1000)
 
 static bool is_category(const json_t *error, const char *category)
@@ -142,55 +143,85 @@ static void reply_status(struct codex_call *c, const char *status)
 	codex_call_reply(c, json_pack("{ss}", "status", status));
 }
 
+static void write_part(struct codex_call *c);
+
 static void on_written(void *ctx, json_t *result, json_t *error)
 {
-	struct codex_call *c = ctx;
+	struct codex_call *c = ctx, *next;
+	struct codex_process *p = c->process;
 
-	if (!error ||
-	    is_category(error, "conflict")) { /* conflict: an earlier gateway wrote it with other parameters */
+	/* conflict: an earlier gateway wrote it with other parameters */
+	const bool accepted = !error || is_category(error, "conflict");
+	if (accepted && c->sent < c->file.len)
+		return write_part(c);
+	if (c->queued)
+		TAILQ_REMOVE(&p->writers, c, waiting);
+	next = c->queued ? TAILQ_FIRST(&p->writers) : NULL;
+	c->queued = false;
+	if (!accepted)
+		strmap_del(&p->writes, json_get_string(c->params, "writeId"));
+	if (accepted)
 		reply_status(c, "accepted");
-		return;
-	}
-	strmap_del(&c->process->writes, json_get_string(c->params, "writeId"));
-	if (is_category(error, "invalid_state") || is_category(error, "not_found"))
+	else if (is_category(error, "invalid_state") || is_category(error, "not_found"))
 		reply_status(c, "stdinClosed");
 	else
 		codex_call_fail_daemon(c, error);
+	if (next)
+		write_part(next);
 }
 
 /*
  * A write that the client repeats because the response was lost must not be written twice. The idempotency key is
  * derived from the write's id, so the daemon also recognises writes of an earlier gateway of this session.
  */
-static json_t *write_params(const struct codex_process *p, const char *chunk, const char *write)
+static void write_part(struct codex_call *c)
 {
-	buf_auto struct buf name = BUF_INIT;
+	const struct codex_process *p = c->process;
+	size_t n = c->file.len - c->sent < PART_MAX ? c->file.len - c->sent : PART_MAX;
+	buf_auto struct buf name = BUF_INIT, text = BUF_INIT;
 	char hash[HASH_SHA256_TEXT];
 
-	buf_printf(&name, "%s %s", p->id, write);
+	buf_printf(&name, "%s %s", p->id, json_get_text(c->params, "writeId"));
+	if (c->sent)
+		buf_printf(&name, " from %zu", c->sent);
 	hash_sha256_text(name.data, name.len, hash);
 	mem_auto char *key = mem_printf("codex-write-%s", hash);
-	return json_pack("{ss ss ss ss}", "processId", p->id, "data", chunk, "encoding", "base64", "idempotencyKey",
-			 key);
+	text_base64_encode(c->file.data + c->sent, n, &text);
+	c->sent += n;
+	gateway_session_mutate(c->server->session, "write_process_stdin",
+			       json_pack("{ss ss ss ss}", "processId", p->id, "data", buf_cstr(&text), "encoding",
+					 "base64", "idempotencyKey", key),
+			       c->trace[0] ? c->trace : NULL, on_written, c);
+}
+
+/* A long write, and those that come while it lasts, wait in a queue: its parts must stay together. */
+static void begin_write(struct codex_call *c)
+{
+	struct codex_process *p = c->process;
+
+	c->queued = c->file.len > PART_MAX || !TAILQ_EMPTY(&p->writers);
+	if (c->queued)
+		TAILQ_INSERT_TAIL(&p->writers, c, waiting);
+	if (!c->queued || TAILQ_FIRST(&p->writers) == c)
+		write_part(c);
 }
 
 void codex_process_write(struct codex_call *c)
 {
 	const char *name = codex_call_str(c, "processId"), *chunk = name ? codex_call_str(c, "chunk") : NULL;
 	const char *write = chunk ? codex_call_str(c, "writeId") : NULL;
-	buf_auto struct buf bytes = BUF_INIT;
 	struct codex_process *p;
 
 	if (!write)
 		return;
 	if (!*write)
 		return codex_call_fail(c, RPC_INVALID_PARAMS, "writeId must not be empty");
-	if (text_base64_decode(chunk, strlen(chunk), &bytes) < 0)
+	if (text_base64_decode(chunk, strlen(chunk), &c->file) < 0)
 		return codex_call_fail(c, RPC_INVALID_PARAMS, "chunk is not base64");
 	p = codex_process_of(c);
 	if (!p || codex_process_starting(p) || !p->stdin_open)
 		return reply_status(c, !p ? "unknownProcess" : codex_process_starting(p) ? "starting" : "stdinClosed");
-	if (!bytes.len || strmap_get(&p->writes, write))
+	if (!c->file.len || strmap_get(&p->writes, write))
 		return reply_status(c, "accepted");
 	if (p->writes.count >= WRITES_KNOWN) {
 		strmap_done(&p->writes);
@@ -198,8 +229,7 @@ void codex_process_write(struct codex_call *c)
 	}
 	strmap_put(&p->writes, write, p);
 	codex_process_add_waiter(p, c);
-	gateway_session_mutate(c->server->session, "write_process_stdin", write_params(p, chunk, write),
-			       c->trace[0] ? c->trace : NULL, on_written, c);
+	begin_write(c);
 }
 
 /* ---- ending ---- */
