@@ -26,6 +26,17 @@ static bool is_port(const char *p, size_t n)
 	return v > 0 && v <= 65535;
 }
 
+/* A host as connect_target writes it. */
+static bool is_local_name(const char *host)
+{
+	static const char *const names[] = { "localhost", "127.0.0.1", "::1" };
+
+	for (size_t i = 0; i < countof(names); i++)
+		if (strcmp(host, names[i]) == 0)
+			return true;
+	return false;
+}
+
 bool http_access_is_local(const char *host, size_t len)
 {
 	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
@@ -99,6 +110,11 @@ bool http_access_allows(const struct http_access *a, const struct http_request *
 	if (http_request_header(r, "Host", &v) && !http_access_is_local(v.data ? v.data : "", v.len))
 		return reject_request(ret, 403,
 				      "the Host header does not name this machine: use localhost, 127.0.0.1 or [::1]");
+	/* A URL in the request line replaces the Host header (RFC 9112, section 3.2.2), so it must pass the same check.
+	 */
+	if (r->parsed.form == HTTP_ABSOLUTE && !is_local_name(r->parsed.target.host))
+		return reject_request(ret, 403,
+				      "the URL does not name this machine: use localhost, 127.0.0.1 or [::1]");
 	unsigned origins = http_request_header(r, "Origin", &v);
 	if (origins > 1 || (origins == 1 && !http_access_is_local_origin(v.data ? v.data : "", v.len)))
 		return reject_request(

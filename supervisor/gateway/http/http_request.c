@@ -38,8 +38,8 @@ static enum http_request_state take_head(struct http_request *r)
 				   why);
 	case PARSED_OK: break;
 	}
-	if (h->form != HTTP_ORIGIN)
-		return reject_head(r, 400, "not a proxy: the request path must begin with /");
+	if (h->form == HTTP_CONNECT)
+		return reject_head(r, 400, "not a proxy: CONNECT is not supported");
 	if (h->body == HTTP_BODY_LENGTH && h->length > r->body_max)
 		return reject_head(r, 413, HTTP_BODY_LONG);
 	const char *path = r->head.data + h->path_at;
@@ -50,7 +50,7 @@ static enum http_request_state take_head(struct http_request *r)
 	if (fragment && (size_t)(fragment - path) < n)
 		n = (size_t)(fragment - path);
 	r->method = mem_strndup(r->head.data, h->method_len);
-	r->path = mem_strndup(path, n);
+	r->path = mem_strndup(n ? path : "/", n ? n : 1); /* http://HOST has none */
 	r->have_head = true;
 	http_body_begin(&r->framing, h);
 	return HTTP_REQUEST_DONE;

@@ -68,7 +68,6 @@ START_TEST(exceeded_limits_have_their_status)
 		  413 },
 		{ "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400 },
 		{ "GET / HTTP/1.1\r\n\r\n", 400 },
-		{ "GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400 },
 		{ "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400 },
 		{ "GET / HTTP/1.1\nHost: localhost\n\n", 400 },
 		{ "GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", 400 },
@@ -79,6 +78,28 @@ START_TEST(exceeded_limits_have_their_status)
 		size_t used;
 		ck_assert_msg(fed(&r, rows[i].text, 0, &used) == HTTP_REQUEST_BAD, "row %zu", i);
 		ck_assert_msg(r.status == rows[i].status, "row %zu: %u", i, r.status);
+		http_request_done(&r);
+	}
+}
+END_TEST
+
+START_TEST(a_url_in_the_request_line_has_its_path)
+{
+	static const struct {
+		const char *url, *path, *x;
+	} rows[] = { { "http://localhost/a/b?x=1", "/a/b", "1" },
+		     { "HTTP://localhost:80", "/", "" },
+		     { "http://[::1]?x=2", "/", "2" } };
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		mem_auto char *text = mem_printf("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", rows[i].url);
+		buf_auto struct buf x = BUF_INIT;
+		struct http_request r;
+		size_t used;
+		ck_assert_int_eq(fed(&r, text, 0, &used), HTTP_REQUEST_DONE);
+		ck_assert_str_eq(r.path, rows[i].path);
+		ck_assert_int_eq(http_request_query(&r, "x", &x), *rows[i].x != '\0');
+		ck_assert_str_eq(buf_cstr(&x), rows[i].x);
 		http_request_done(&r);
 	}
 }
@@ -268,6 +289,7 @@ END_TEST
 int main(void)
 {
 	return SUITE("http_request", requests_are_parsed_in_any_pieces, exceeded_limits_have_their_status,
-		     lists_of_words_are_searched, queries_and_cookies_are_parsed, only_local_host_names_are_accepted,
+		     a_url_in_the_request_line_has_its_path, lists_of_words_are_searched,
+		     queries_and_cookies_are_parsed, only_local_host_names_are_accepted,
 		     access_requires_token_host_and_origin, only_loopback_addresses_are_accepted);
 }
