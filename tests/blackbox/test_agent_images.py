@@ -199,17 +199,18 @@ def test_several_large_images_fit_into_a_request(home):
 
 def test_an_editor_attaches_images(home):
     image = png()
-    with home.rpc() as rpc, model(home, rpc, ["A pixel."]) as p, Acp(home) as acp:
+    with home.rpc() as rpc, model(home, rpc, ["A pixel.", "The same."]) as p, Acp(home) as acp:
         acp.open(home.work)
         block = dict(part(image), mimeType="image/png")
         assert acp.run([block, {"type": "text", "text": "what is this?"}])[0] == "end_turn"
         assert received(p.requests[0]) == [("image/png", image)]
         acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "text", "text": "a"}, dict(part(b"no"), mimeType="image/png")])
-        acp.fails("session/prompt", sessionId=acp.id, prompt=[block], code=INVALID)
+        acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "text", "text": ""}], code=INVALID)
         with Acp(home) as again:
             again.id = acp.id
             again.call("session/load", sessionId=acp.id, cwd=home.work, mcpServers=[])
             assert text_of(again.updates(), "user_message_chunk") == "what is this?\n(an image)", again.updates()
+        assert acp.run([block])[0] == "end_turn" and received(p.requests[1]) == [("image/png", image)] * 2, "a prompt may be an image alone"
 
 
 if __name__ == "__main__":

@@ -109,8 +109,11 @@ json_t *acp_content_prompt(const json_t *blocks, struct err *e)
 				  i, json_get_text(block, "type"));
 			return NULL;
 		}
+	/* ACP allows images alone; a turn needs text. */
+	if (!text.len && json_array_size(parts))
+		buf_str(&text, "See the attached image.");
 	if (!text.len) {
-		err_field(e, "prompt", "must have at least one block with text");
+		err_field(e, "prompt", "must have at least one block with text or an image");
 		return NULL;
 	}
 	json_array_insert_new(parts, 0,
