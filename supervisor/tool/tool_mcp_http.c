@@ -1,7 +1,9 @@
 /*
  * `bailiff-tool mcp-http MODEL_PROGRAM URL [--key-file PATH] [--ca-file PATH]`: an MCP server on stdio that passes all
  * messages to one on streamable HTTP. Each message is a request of bailiff-model (supervisor/model/model.h), which has
- * TLS, the way through the sandbox's proxy, and the key; it is sent when the previous one has been answered.
+ * TLS, the way through the sandbox's proxy, and the key. A request is sent when the previous one has been answered;
+ * other messages at once, because the server may need them to answer, and a notification that the request is cancelled
+ * ends the wait for its answer.
  *
  * The response to a request is a JSON message, or a stream of them that ends with the answer; each becomes a line. If
  * there is none, the line is an error that says why.
@@ -17,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,17 +33,24 @@
 #define LINE_MAX_BYTES (4u << 20)
 #define SESSION_MAX 1024
 #define NOT_FOUND 404
+#define ID_SIZE 64
 
 struct bridge {
 	const char *program, *url, *key_file, *ca_file;
 	char session[SESSION_MAX], version[64]; /* "" = none yet */
+	struct mcp_reader input;
+	struct mcp_message next; /* a request that came while another one was being sent */
+	bool waits;              /* there is one */
+	bool ended;              /* no input is left, or it is not a message */
+	bool over;               /* the server has ended the session, so that another one must be started */
 };
 
-/* A request that is being sent, and its response. */
+/* A message that is being sent, and its response. */
 struct exchange {
 	struct bridge *bridge;
-	const struct mcp_message *message;
-	int64_t status; /* 0 = no head yet */
+	char id[ID_SIZE]; /* as JSON; "" = it is not a request */
+	bool starts;      /* it is initialize */
+	int64_t status;   /* 0 = no head yet */
 	bool events;
 	bool answered;
 	struct buf in, event; /* in: not processed yet; event: the data of the current one */
@@ -116,10 +126,10 @@ static void write_message(struct exchange *x, const char *p, size_t n)
 	buf_byte(&line, '\n');
 	if (fd_write_all(STDOUT_FILENO, line.data, line.len) < 0)
 		_exit(1); /* nobody reads */
-	if (jval_get(v, "method").type == JT_NONE && id.len == x->message->id.len &&
-	    memcmp(id.text, x->message->id.text, id.len) == 0)
+	if (jval_get(v, "method").type == JT_NONE && id.len && id.len == strlen(x->id) &&
+	    memcmp(id.text, x->id, id.len) == 0)
 		x->answered = true;
-	if (jval_is_str(x->message->method, "initialize") && version.type == JT_STRING)
+	if (x->starts && version.type == JT_STRING)
 		jval_str(version, x->bridge->version, sizeof x->bridge->version);
 }
 
@@ -167,11 +177,40 @@ static int take_bytes(struct exchange *x)
 	return x->in.len > LINE_MAX_BYTES || x->event.len > LINE_MAX_BYTES ? -1 : 0;
 }
 
+static void read_input(struct bridge *b)
+{
+	char bytes[65536];
+	ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
+
+	if (n > 0)
+		mcp_reader_feed(&b->input, bytes, (size_t)n);
+	else if (n == 0 || errno != EINTR)
+		b->ended = true;
+}
+
+static void take_messages(struct exchange *x);
+
+/* Until the response has ended, or has what is needed of it. Answers and notifications need no response. */
 static int read_response(struct exchange *x, int fd, struct err *e)
 {
-	while (!x->answered) {
-		ssize_t n = read(fd, buf_reserve(&x->in, 65536), 65536);
+	struct bridge *b = x->bridge;
 
+	for (;;) {
+		if (*x->id)
+			take_messages(x);
+		if (x->answered || (x->status && !*x->id))
+			break;
+		struct pollfd p[] = { { .fd = fd, .events = POLLIN },
+				      { .fd = *x->id && !b->ended && !b->waits ? STDIN_FILENO : -1,
+					.events = POLLIN } };
+
+		if (poll(p, countof(p), -1) < 0 && errno != EINTR)
+			return err_sys(e, errno, "wait for the server");
+		if (p[1].revents)
+			read_input(b);
+		if (!p[0].revents)
+			continue;
+		ssize_t n = read(fd, buf_reserve(&x->in, 65536), 65536);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -181,8 +220,8 @@ static int read_response(struct exchange *x, int fd, struct err *e)
 			return err_set(e, ERR_EXHAUSTED, "the server sent a message of more than %u bytes",
 				       LINE_MAX_BYTES);
 	}
-	if (x->status >= 200 && x->status < 300) {
-		if (!x->events && x->in.len)
+	if (x->answered || (x->status >= 200 && x->status < 300)) {
+		if (!x->answered && !x->events && x->in.len && *x->id)
 			write_message(x, x->in.data, x->in.len);
 		return 0;
 	}
@@ -232,14 +271,14 @@ static int send_message(struct exchange *x, const char *body, size_t n, struct e
 
 /* ---- messages ---- */
 
-static void write_error(const struct mcp_message *m, const char *message)
+static void write_error(const struct exchange *x, const char *message)
 {
 	buf_auto struct buf line = BUF_INIT;
 	struct jw w = jw_on(&line);
 
 	jw_obj(&w);
 	jw_kstr(&w, "jsonrpc", "2.0");
-	jw_kraw(&w, "id", m->id.text, m->id.len);
+	jw_kraw(&w, "id", x->id, strlen(x->id));
 	jw_kobj(&w, "error");
 	jw_kint(&w, "code", -32000);
 	jw_kstr(&w, "message", message);
@@ -249,42 +288,80 @@ static void write_error(const struct mcp_message *m, const char *message)
 	(void)fd_write_all(STDOUT_FILENO, line.data, line.len);
 }
 
-/* false: the server has ended the session, so that another one must be started. */
-static bool pass_on(struct bridge *b, const struct mcp_message *m, const char *body, size_t n)
+/* The message that the reader returned last. */
+static struct jval last_message(const struct bridge *b) { return jval_of(b->input.bytes.data, b->input.taken - 1); }
+
+static void pass_on(struct bridge *b, const struct mcp_message *m)
 {
-	struct exchange x = { .bridge = b, .message = m };
+	const struct jval body = last_message(b);
+	struct exchange x = { .bridge = b, .starts = jval_is_str(m->method, "initialize") };
 	const bool had_session = b->session[0];
 	struct err e = ERR_INIT;
-	int r = send_message(&x, body, n, &e);
+	int r;
 
+	if (m->kind == MCP_REQUEST && m->id.len < sizeof x.id)
+		snprintf(x.id, sizeof x.id, "%.*s", (int)m->id.len, m->id.text);
+	r = send_message(&x, body.text, body.len, &e);
 	if (r == 0 && !x.answered)
 		err_set(&e, ERR_UNAVAILABLE, "the server's response has no answer");
-	if (e.code && m->kind == MCP_REQUEST)
-		write_error(m, e.message);
+	if (e.code && *x.id)
+		write_error(&x, e.message);
 	buf_done(&x.in);
 	buf_done(&x.event);
-	return !(had_session && x.status == NOT_FOUND);
+	b->over |= had_session && x.status == NOT_FOUND;
+}
+
+/* The next message of the client, or false. */
+static bool next_message(struct bridge *b, struct mcp_message *ret)
+{
+	struct err e = ERR_INIT;
+	int r = mcp_reader_next(&b->input, ret, &e);
+
+	b->ended |= r < 0;
+	return r > 0;
+}
+
+/* What the client says while it waits for an answer. */
+static void take_messages(struct exchange *x)
+{
+	struct bridge *b = x->bridge;
+	struct mcp_message m;
+
+	while (!b->waits && !x->answered && next_message(b, &m)) {
+		struct jval id = jval_path(last_message(b), "params.requestId");
+
+		if (m.kind == MCP_REQUEST) {
+			b->next = m;
+			b->waits = true;
+			return;
+		}
+		const bool cancels = jval_is_str(m.method, "notifications/cancelled") && id.len == strlen(x->id) &&
+				     memcmp(id.text, x->id, id.len) == 0;
+		pass_on(b, &m);
+		x->answered |= cancels;
+	}
 }
 
 int tool_mcp_http_main(int argc, char **argv)
 {
 	struct bridge b = { .program = argc > 1 ? argv[0] : "", .url = argc > 1 ? argv[1] : "" };
-	struct mcp_reader reader = { 0 };
 	struct mcp_message m;
-	struct err e = ERR_INIT;
-	char bytes[65536];
-	ssize_t n;
-	int r = 0;
 
 	for (int i = 2; i + 1 < argc; i += 2)
 		*(strcmp(argv[i], "--key-file") == 0 ? &b.key_file : &b.ca_file) = argv[i + 1];
 	signal(SIGPIPE, SIG_IGN);
-	while (r >= 0 && (n = read(STDIN_FILENO, bytes, sizeof bytes)) > 0) {
-		mcp_reader_feed(&reader, bytes, (size_t)n);
-		while ((r = mcp_reader_next(&reader, &m, &e)) > 0)
-			if (!pass_on(&b, &m, reader.bytes.data, reader.taken - 1))
-				return 1;
+	while (!b.over) {
+		if (b.waits) {
+			b.waits = false;
+			m = b.next;
+			pass_on(&b, &m);
+		} else if (next_message(&b, &m))
+			pass_on(&b, &m);
+		else if (b.ended)
+			break;
+		else
+			read_input(&b);
 	}
-	mcp_reader_done(&reader);
-	return r < 0;
+	mcp_reader_done(&b.input);
+	return b.over;
 }

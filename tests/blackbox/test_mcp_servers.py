@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import queue
 import shutil
 import threading
 
@@ -393,7 +394,7 @@ class Web(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         web, m = self.server, json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        session, method = self.headers.get("Mcp-Session-Id"), m.get("method")
+        session, method = self.headers.get("Mcp-Session-Id"), m.get("method", "an answer")
         web.seen.append((method, session, self.headers.get("MCP-Protocol-Version")))
         if self.headers.get("Authorization") != "Bearer t0ken-of-the-test":
             return self.reply(401, b"who are you?", "text/plain")
@@ -403,13 +404,35 @@ class Web(http.server.BaseHTTPRequestHandler):
                                Mcp_Session_Id=f"s{len(web.sessions) - 1}")
         if session not in web.sessions:
             return self.reply(404)
-        if "id" not in m:
+        if method == "an answer" or "id" not in m:
+            web.told.put((method, m.get("id", m.get("params", {}).get("requestId"))))
             return self.reply(202)
+        if method == "ping":
+            return self.answer(m, {})
         if method == "tools/list":
             return self.answer(m, {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
         web.sessions[session] += 1
+        if m["params"]["arguments"]["text"] in ("ask", "hang"):
+            return self.wait_for_client(m)
         text = f"{web.sessions[session]} {m['params']['arguments']['text']}"
         return self.answer(m, {"content": [{"type": "text", "text": text}]}, stream=True)
+
+    def wait_for_client(self, m):
+        """A stream that asks the client for something, and ends when it has answered or cancelled the call."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if m["params"]["arguments"]["text"] == "ask":
+            self.wfile.write(b'data: {"jsonrpc": "2.0", "id": "p", "method": "ping"}\n\n')
+        while not self.server.told.empty():
+            self.server.told.get()
+        self.server.waits.set()
+        told = self.server.told.get(timeout=harness.PATIENCE)
+        if told == ("an answer", "p"):
+            self.wfile.write(f'data: {json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": {"content": [{"type": "text", "text": "asked"}]}})}\n\n'.encode())
+        else:
+            self.server.cancelled.append((told, m["id"]))
 
     def answer(self, m, result, stream=False, **headers):
         body = json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}, indent=1)
@@ -421,7 +444,7 @@ class Web(http.server.BaseHTTPRequestHandler):
 
 def test_a_server_is_reached_by_its_url(home):
     web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
-    web.sessions, web.seen = {}, []
+    web.sessions, web.seen, web.told = {}, [], queue.Queue()
     threading.Thread(target=web.serve_forever, daemon=True).start()
     url, key = f"http://127.0.0.1:{web.server_address[1]}/mcp", os.path.join(home.dir, "token")
     with open(key, "w", encoding="utf-8") as f:
@@ -445,6 +468,31 @@ def test_a_server_is_reached_by_its_url(home):
         gone = echo(rpc, open_turn(rpc, home), "e", name="web")
         assert gone["status"] == "failed" and "onnect" in gone["error"]["message"], gone
         valid(home, rpc)
+
+
+def test_a_server_reached_by_its_url_gets_answers_and_cancellations_during_a_call(home):
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
+    web.sessions, web.seen, web.told, web.waits, web.cancelled = {}, [], queue.Queue(), threading.Event(), []
+    threading.Thread(target=web.serve_forever, daemon=True).start()
+    key = os.path.join(home.dir, "token")
+    with open(key, "w", encoding="utf-8") as f:
+        f.write("t0ken-of-the-test\n")
+    os.chmod(key, 0o600)
+    with home.rpc() as rpc:
+        rpc.call("add_mcp_server", name="web", url=f"http://127.0.0.1:{web.server_address[1]}/mcp", keyFile=key, stateful=True)
+        turn = open_turn(rpc, home)
+        assert said(rpc, echo(rpc, turn, "ask", name="web")) == "asked"
+        web.waits.clear()
+        running = echo(rpc, turn, "hang", name="web", timeoutMs=1)
+        assert web.waits.wait(harness.PATIENCE), "the call has arrived"
+        process, = [e["processId"] for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "process.started" and e.get("toolCallId") == running["toolCallId"]]
+        rpc.call("terminate_process", processId=process)
+        until("the server has been told", lambda: web.cancelled)
+        (method, cancelled), called = web.cancelled[0]
+        assert method == "notifications/cancelled" and cancelled == called, web.cancelled
+        assert said(rpc, echo(rpc, turn, "next", name="web")) == "3 next", "of the same session"
+    web.shutdown()
+    web.server_close()
 
 
 def test_mcp_server_verbs_of_the_command_line(home):
