@@ -8,6 +8,7 @@ import shutil
 import harness
 from acp import Acp, calls_of, text_of
 from harness import until
+from mcp import McpError
 from test_agent import call, model
 from test_agent_work import by_prompt
 import test_mcp_servers as mcp_server
@@ -428,6 +429,20 @@ def test_mode_changes_apply_and_are_announced_to_the_editor(home):
         acp.fails("session/set_mode", sessionId=acp.id, modeId="nonsense", code=-32602)
         rpc.call("set_permission_mode", sessionId=acp.id, mode="never")
         until("the editor is notified", lambda: acp.pump(1) and [u for u in acp.updates() if u.get("currentModeId") == "never"])
+
+
+def test_every_request_is_answered_when_its_session_is_closed(home):
+    with Acp(home) as acp:
+        acp.open(home.work)
+        mode, close = acp.next_id + 1, acp.next_id + 2
+        acp.next_id += 2
+        lines = [{"jsonrpc": "2.0", "id": i, "method": f"session/{m}", "params": {"sessionId": acp.id, "modeId": "plan"}} for i, m in ((mode, "set_mode"), (close, "close"))]
+        acp.raw("".join(json.dumps(line) + "\n" for line in lines).encode())
+        assert acp.reply(close) == {}
+        try:
+            assert acp.reply(mode) == {}
+        except McpError as e:
+            assert "closed" in str(e), e
 
 
 def test_loaded_session_replays_its_conversation(home):

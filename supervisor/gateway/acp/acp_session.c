@@ -249,6 +249,15 @@ void acp_session_create(struct acp_server *s, struct acp_session *session, const
 	open_session(s, id, params, ACP_NEW);
 }
 
+/* Every request has an answer, also one whose reply from the daemon is not awaited. */
+static void end_session(struct acp_session *s)
+{
+	if (s->mode_id)
+		acp_fail(s->server, s->mode_id, RPC_INVALID_REQUEST, NULL,
+			 "the session was closed before the daemon answered");
+	acp_session_free(s);
+}
+
 /* A session that is open already is opened anew: editors do so after a reload of their window. */
 static void reopen_session(struct acp_server *s, const json_t *id, const json_t *params, enum acp_opening how)
 {
@@ -263,7 +272,7 @@ static void reopen_session(struct acp_server *s, const json_t *id, const json_t 
 		if (*existing && one->opening == ACP_OPEN && strcmp(one->id, existing) == 0)
 			break;
 	if (one)
-		acp_session_free(one);
+		end_session(one);
 	open_session(s, id, params, how);
 }
 
@@ -426,7 +435,7 @@ void acp_session_close(struct acp_server *s, struct acp_session *session, const 
 		acp_reply(s, prompt, json_pack("{ss}", "stopReason", "cancelled"));
 		session->prompt_id = json_null(); /* the turn still runs: acp_session_free interrupts it */
 	}
-	acp_session_free(session);
+	end_session(session);
 	acp_reply(s, id, json_object());
 }
 
