@@ -96,6 +96,17 @@ def test_repeated_write_is_executed_once_across_gateways(home):
         assert again.output("p") == b"two\n", again.output("p")
 
 
+def test_calls_that_wait_do_not_delay_others(home):
+    with Codex(home) as c:
+        c.hello()
+        c.shell("quiet", "exec sleep 1000", pipeStdin=True)
+        reads = [c.send("process/read", {"processId": "quiet", "afterSeq": 0, "waitMs": 600000}) for _ in range(100)]
+        writes = [c.send("process/write", {"processId": "quiet", "chunk": base64.b64encode(b"x" * 4096).decode(), "writeId": str(i)}) for i in range(100)]
+        assert c.call("process/terminate", {"processId": "quiet"}) == {"running": True}
+        assert all(c.reply(r)["exited"] for r in reads)
+        assert {c.reply(w)["status"] for w in writes} <= {"accepted", "stdinClosed"}
+
+
 class StoppedReaper:
     """The process that outlives the gateway, stopped: its timer runs, but it checks only after it is continued."""
 

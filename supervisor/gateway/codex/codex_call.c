@@ -71,6 +71,8 @@ void codex_call_free(struct codex_call *c)
 		p->users--;
 	TAILQ_REMOVE(&s->calls, c, entry);
 	s->ncalls--;
+	s->nparked -= c->parked;
+	s->parked_bytes -= c->parked ? c->file.len : 0;
 	json_decref(c->id);
 	json_decref(c->params);
 	json_decref(c->start);
@@ -81,6 +83,19 @@ void codex_call_free(struct codex_call *c)
 	buf_done(&c->file);
 	free(c);
 	/* Reading from the client may have stopped at the limit of calls. NULL while the server is freed. */
+	if (s->ops.wake)
+		s->ops.wake(s->ctx);
+}
+
+void codex_call_park(struct codex_call *c)
+{
+	struct codex_server *s = c->server;
+
+	if (c->parked)
+		return;
+	c->parked = true;
+	s->nparked++;
+	s->parked_bytes += c->file.len;
 	if (s->ops.wake)
 		s->ops.wake(s->ctx);
 }

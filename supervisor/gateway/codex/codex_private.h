@@ -46,7 +46,8 @@ struct codex_server {
 	uint64_t recovered; /* sequence number up to which events were loaded */
 	bool exact;         /* the kernel reports violations, so denials are exact */
 	TAILQ_HEAD(, codex_call) calls;
-	size_t ncalls;
+	size_t ncalls, nparked; /* parked: of the calls */
+	size_t parked_bytes;    /* that parked calls have to write */
 	TAILQ_HEAD(, codex_process) processes;
 	size_t nprocesses;
 	struct strmap by_name, by_id; /* keys: the client's ids, the daemon's ids */
@@ -80,8 +81,9 @@ struct codex_call {
 	bool timed;
 	void (*late)(struct codex_call *c);
 	TAILQ_ENTRY(codex_call) waiting;
-	bool waits;                           /* among the process's readers */
-	bool queued;                          /* among its writers */
+	bool waits;  /* among the process's readers */
+	bool queued; /* among its writers */
+	bool parked;
 	void (*resume)(struct codex_call *c); /* called when there is news of the process */
 	json_t *chunks;                       /* result of process/read so far */
 	uint64_t max_bytes, bytes;
@@ -100,6 +102,11 @@ struct codex_call {
 struct codex_call *codex_call_new(struct codex_server *s, const struct codex_method *method,
 				  const struct rpc_message *m);
 void codex_call_free(struct codex_call *c);
+/*
+ * The call may wait without a limit: for output, for a process that does not read, for a person. It does not count as
+ * one that the gateway is busy with, or a client with many of them could not even end the processes that they wait for.
+ */
+void codex_call_park(struct codex_call *c);
 /* Both send the response and free the call. `result`: ownership is taken. */
 void codex_call_reply(struct codex_call *c, json_t *result);
 void codex_call_fail(struct codex_call *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

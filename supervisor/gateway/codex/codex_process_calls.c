@@ -112,6 +112,7 @@ static void read_step(struct codex_call *c)
 	c->resume = read_step;
 	TAILQ_INSERT_TAIL(&p->readers, c, waiting);
 	c->waits = true;
+	codex_call_park(c);
 }
 
 void codex_process_read(struct codex_call *c)
@@ -199,6 +200,8 @@ static void begin_write(struct codex_call *c)
 {
 	struct codex_process *p = c->process;
 
+	json_object_del(c->params, "chunk"); /* c->file has it */
+	codex_call_park(c);
 	c->queued = c->file.len > PART_MAX || !TAILQ_EMPTY(&p->writers);
 	if (c->queued)
 		TAILQ_INSERT_TAIL(&p->writers, c, waiting);

@@ -24,7 +24,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CALLS_MAX 64u /* concurrent calls; above this, reading stops */
+/* Above these, reading stops. */
+#define CALLS_MAX 64u /* concurrent calls, without parked ones */
+#define PARKED_MAX 1024u
+#define PARKED_BYTES_MAX (64u << 20)
 /* Of list_events, for a session that is resumed. */
 #define EVENTS_PAGE 1000
 #define CHANNELS_PAGE 1000 /* newest first, so connected ones are among them */
@@ -363,7 +366,10 @@ void codex_server_too_long(struct codex_server *s)
 	send_error(s, NULL, RPC_INVALID_REQUEST, "a message of more than 64 MiB");
 }
 
-bool codex_server_busy(const struct codex_server *s) { return s->ncalls >= CALLS_MAX; }
+bool codex_server_busy(const struct codex_server *s)
+{
+	return s->ncalls - s->nparked >= CALLS_MAX || s->nparked >= PARKED_MAX || s->parked_bytes >= PARKED_BYTES_MAX;
+}
 
 /* ---- creation and removal ---- */
 

@@ -195,6 +195,8 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 		return codex_call_fail_daemon(c, error);
 	/* If it waits for approval, events decide the response (codex_process.c). */
 	c->asked = status && strcmp(status, "waiting_permission") == 0;
+	if (c->asked)
+		codex_call_park(c);
 	if (p->unwanted) {
 		bool answered = c->asked;
 		codex_process_end(p);
