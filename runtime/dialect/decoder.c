@@ -84,6 +84,8 @@ void unit_set_text(struct dialect_decoder *x, struct unit *u, const char *s, siz
 		return;
 	x->received -= u->text.len;
 	buf_reset(&u->text);
+	u->scanned = u->depth = 0;
+	u->inside = u->escaped = false;
 	if (x->received + n > ANSWER_MAX)
 		decoder_fail(x, "protocol", false, "the answer is larger than %u bytes", ANSWER_MAX);
 	else {
@@ -121,6 +123,25 @@ void unit_set_raw(struct unit *u, const char *key, const json_t *value_or_null)
 	if (!u->raw)
 		u->raw = json_object();
 	json_object_set(u->raw, key, (json_t *)value_or_null);
+}
+
+bool unit_is_whole(struct unit *u)
+{
+	for (; u->scanned < u->text.len; u->scanned++) {
+		char c = u->text.data[u->scanned];
+		if (u->escaped)
+			u->escaped = false;
+		else if (u->inside && c == '\\')
+			u->escaped = true;
+		else if (c == '"')
+			u->inside = !u->inside;
+		else if (!u->inside && (c == '{' || c == '['))
+			u->depth++;
+		else if (!u->inside && (c == '}' || c == ']') && u->depth)
+			u->depth--;
+	}
+	const char *text = buf_cstr(&u->text);
+	return text[strspn(text, " \t\r\n")] == '{' && text[u->text.len - 1] == '}' && !u->depth && !u->inside;
 }
 
 void units_end(struct dialect_decoder *x)

@@ -24,7 +24,9 @@ struct unit {
 	enum unit_kind kind;
 	int64_t key; /* the dialect's index */
 	bool ended;
-	struct buf text; /* or the arguments of a call, as JSON text */
+	struct buf text;       /* or the arguments of a call, as JSON text */
+	size_t scanned, depth; /* unit_is_whole: what it has read of the text, and where it is there */
+	bool inside, escaped;
 	char *id, *name; /* of a call, or NULL */
 	json_t *raw;     /* object, or NULL */
 };
@@ -89,6 +91,8 @@ void unit_set_name(struct dialect_decoder *x, struct unit *u, const char *name_o
 void unit_set_id(struct unit *u, const char *id_or_null);
 /* raw[key] = value, if the value is a non-empty string or container. */
 void unit_set_raw(struct unit *u, const char *key, const json_t *value_or_null);
+/* Whether the text is one JSON object, by its brackets. Each byte is read once, however often this is asked. */
+bool unit_is_whole(struct unit *u);
 void units_end(struct dialect_decoder *x); /* all of them */
 /* Text that never ended is text all the same, once the answer has. */
 void units_end_text(struct dialect_decoder *x);

@@ -267,16 +267,6 @@ static void take_content(struct dialect_decoder *x, const json_t *content)
 	}
 }
 
-/* Whether the text is a whole JSON object. */
-static bool is_whole(const struct buf *text)
-{
-	json_t *v = text->len && text->data[text->len - 1] == '}' ? decoder_parse(text->data, text->len) : NULL;
-	bool whole = json_is_object(v);
-
-	json_decref(v);
-	return whole;
-}
-
 /*
  * The call that a fragment belongs to. Its index decides, not its id (some servers make a new id for each fragment);
  * but servers that send whole calls give several the same index: a name for a call that is already whole begins another
@@ -295,7 +285,7 @@ static struct unit *find_call(struct dialect_decoder *x, const json_t *fragment)
 			u = x->units[i]->kind == UNIT_CALL ? x->units[i] : NULL;
 	if (!u || !*name || !u->name)
 		; /* the first fragment, or one without a name */
-	else if (strcmp(u->name, name) != 0 || is_whole(&u->text))
+	else if (strcmp(u->name, name) != 0 || unit_is_whole(u))
 		u = NULL;
 	else if (!json_is_integer(index) && id && u->id && strcmp(id, u->id) != 0)
 		u = NULL;
@@ -309,10 +299,10 @@ static bool is_repetition(struct dialect_decoder *x, const json_t *fragment)
 	const char *id = json_get_text(fragment, "id"), *arguments = json_get_text(function, "arguments");
 
 	for (size_t i = 0; *id && *arguments && i < x->nunits; i++) {
-		const struct unit *u = x->units[i];
+		struct unit *u = x->units[i];
 		if (u->kind == UNIT_CALL && u->id && u->name && strcmp(u->id, id) == 0 &&
 		    json_text_is(function, "name", u->name) && strcmp(buf_cstr(&u->text), arguments) == 0 &&
-		    is_whole(&u->text))
+		    unit_is_whole(u))
 			return true;
 	}
 	return false;

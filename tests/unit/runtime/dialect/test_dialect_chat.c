@@ -276,6 +276,26 @@ START_TEST(arguments_that_json_libraries_reject_are_read)
 }
 END_TEST
 
+/* Looking at all of the text for each fragment would take minutes. */
+START_TEST(a_name_in_every_fragment_takes_no_longer)
+{
+	buf_auto struct buf body = BUF_INIT, sink = BUF_INIT;
+	json_auto_t *headers = json_object();
+
+	buf_str(&body,
+		CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"a\\\":\\\"\"}"));
+	for (int i = 0; i < 300000; i++)
+		buf_str(&body, CALL("\"index\":0,\"function\":{\"name\":\"shell\",\"arguments\":\"}\"}"));
+	buf_str(&body, CALL("\"index\":0,\"function\":{\"name\":\"shell\",\"arguments\":\"\\\"}\"}"));
+	buf_str(&body, FINISH("tool_calls"));
+	rig_feed(DIALECT_OPENAI_CHAT, 200, headers, body.data, body.len, &sink, &a);
+	ck_assert_msg(a.complete, "%s", a.failure.message);
+	ck_assert_uint_eq(json_array_size(a.blocks), 1);
+	const json_t *arguments = json_object_get(json_array_get(a.blocks, 0), "arguments");
+	ck_assert_uint_eq(json_string_length(json_object_get(arguments, "a")), 300000);
+}
+END_TEST
+
 START_TEST(a_function_call_of_the_api_before_tools_is_a_call)
 {
 	const char *seen = decode(STREAM(
@@ -343,7 +363,7 @@ int main(void)
 			      reasoning_is_read_under_both_names, signatures_of_calls_are_sent_back,
 			      truncated_calls_are_dropped, errors_in_the_stream_have_their_category,
 			      refusals_and_filters_are_reported, text_that_json_libraries_reject_is_replaced,
-			      arguments_that_json_libraries_reject_are_read,
+			      arguments_that_json_libraries_reject_are_read, a_name_in_every_fragment_takes_no_longer,
 			      a_function_call_of_the_api_before_tools_is_a_call, deeply_nested_arguments_are_rejected,
 			      request_members_depend_on_the_server) }
 	};
