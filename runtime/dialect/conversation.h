@@ -17,6 +17,8 @@
  *   {"type":"text","text":"…","raw":{…}?}
  *   {"type":"tool_call","id":"…","name":"shell","arguments":{…},"raw":{…}?}
  *
+ * A call with "malformed" (why) has arguments that are not JSON; `arguments` is then empty, and it must not run.
+ *
  * An image is stored by its ref. `data`, its bytes as base64, is only there while a request is encoded.
  *
  * `raw` is what the provider needs back verbatim and only the dialect that wrote it reads it: a signature, encrypted

@@ -314,8 +314,12 @@ static bool is_reasonable(const char *text, size_t n)
 	return true;
 }
 
-json_t *decoder_parse(const char *text, size_t n)
+/* *ret_why: what is wrong with it, or "" if it may only be incomplete. */
+static json_t *parse_text(const char *text, size_t n, char ret_why[JSON_ERROR_TEXT_LENGTH])
 {
+	json_error_t e;
+
+	*ret_why = '\0';
 	if (!is_reasonable(text, n))
 		return NULL;
 	json_t *v = json_loadb(text, n, JSON_DECODE_ANY, NULL);
@@ -323,9 +327,21 @@ json_t *decoder_parse(const char *text, size_t n)
 	if (!v) {
 		buf_auto struct buf repaired = BUF_INIT;
 		repair_json(text, n, &repaired);
-		v = json_loadb(buf_cstr(&repaired), repaired.len, JSON_DECODE_ANY, NULL);
+		v = json_loadb(buf_cstr(&repaired), repaired.len, JSON_DECODE_ANY, &e);
+		if (!v && json_error_code(&e) != json_error_premature_end_of_input) {
+			buf_auto struct buf clean = BUF_INIT;
+			text_sanitize_line(e.text, strlen(e.text), &clean);
+			snprintf(ret_why, JSON_ERROR_TEXT_LENGTH, "%s", buf_cstr(&clean));
+		}
 	}
 	return v;
+}
+
+json_t *decoder_parse(const char *text, size_t n)
+{
+	char why[JSON_ERROR_TEXT_LENGTH];
+
+	return parse_text(text, n, why);
 }
 
 /* ---- the stream ---- */
@@ -445,13 +461,14 @@ static bool is_truncated(enum dialect_stop stop)
 }
 
 /* The arguments as an object; NULL if they are not one. Some servers send null, or the object's text in a string. */
-static json_t *parse_arguments(const struct unit *u)
+static json_t *parse_arguments(const struct unit *u, char ret_why[JSON_ERROR_TEXT_LENGTH])
 {
 	const char *text = buf_cstr(&u->text);
 
+	*ret_why = '\0';
 	if (!text[strspn(text, " \t\r\n")])
 		return json_object();
-	json_t *v = decoder_parse(text, u->text.len);
+	json_t *v = parse_text(text, u->text.len, ret_why);
 	if (json_is_string(v)) {
 		json_t *inner = decoder_parse(json_string_value(v), json_string_length(v));
 		json_decref(v);
@@ -492,7 +509,12 @@ static void add_call(struct dialect_decoder *x, size_t at, struct strmap *owners
 				     u->name ? u->name : "without a name");
 		return;
 	}
-	json_t *arguments = parse_arguments(u);
+	char why[JSON_ERROR_TEXT_LENGTH];
+	json_t *arguments = parse_arguments(u, why);
+	/* The model's mistake, which it can correct. What was cut off is not, and the last call may have been. */
+	const bool malformed = !arguments && *why && !cut;
+	if (malformed)
+		arguments = json_object();
 	if (!arguments || !u->name || strlen(u->name) > CALL_NAME_MAX) {
 		if (!cut && (!u->name || arguments))
 			decoder_fail(x, "protocol", true, "a tool call has no name, or one that is too long");
@@ -506,6 +528,10 @@ static void add_call(struct dialect_decoder *x, size_t at, struct strmap *owners
 				  u->name, "arguments", arguments);
 	if (u->raw)
 		json_object_set(block, "raw", u->raw);
+	if (malformed) {
+		json_t *text = json_string(why); /* NULL if a character of it is cut */
+		json_object_set_new(block, "malformed", text ? text : json_string("invalid syntax"));
+	}
 	json_array_append_new(blocks, block);
 }
 

@@ -134,6 +134,23 @@ def test_arguments_that_json_libraries_reject_reach_the_tool(home):
             assert "onetwo" in good and "yieldMs" in bad and "integer" in bad, (dialect, good, bad)
 
 
+def test_a_model_can_correct_arguments_that_are_not_json(home):
+    made = os.path.join(home.work, "made")
+    script = [{"text": "Now.", "calls": [call("shell") | {"raw": "{'command': 'touch made'}"}, call("shell", command="echo second")]},
+              {"calls": [call("shell", command="touch made")]}, {"text": "Done."}]
+    for dialect in ("anthropic", "openai-responses", "openai-chat"):
+        with home.rpc() as rpc, model(home, rpc, script, dialect=dialect) as p:
+            turn = submit(rpc, "try it", options={"cwd": home.work})
+            completed(rpc, turn)
+            bad, good = map(str, p.requests[1].results)
+            assert "not JSON" in bad and "second" in good, (dialect, bad, good)
+            failed, = events(rpc, turn, "tool.failed")
+            assert failed["payload"]["category"] == "arguments" and os.path.exists(made), failed
+            assert len(p.requests) == 3 and not events(rpc, turn, "model.failed"), dialect
+            os.unlink(made)
+            harness.validate(harness.event_validators(), rpc.events())
+
+
 def rpc_dump(home):
     with home.rpc() as rpc:
         return rpc.events()

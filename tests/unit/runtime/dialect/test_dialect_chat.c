@@ -276,6 +276,21 @@ START_TEST(arguments_that_json_libraries_reject_are_read)
 }
 END_TEST
 
+START_TEST(calls_with_arguments_that_are_not_json_are_marked)
+{
+	decode(STREAM(
+		CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{'n':1}\"}"),
+		CALL("\"index\":1,\"id\":\"b\",\"function\":{\"name\":\"list\",\"arguments\":\"{\\\"n\\\":1,}\"}"),
+		FINISH("tool_calls"), DONE));
+	ck_assert_msg(a.complete, "%s", a.failure.message);
+	ck_assert_int_eq(a.stop, DIALECT_STOP_CALLS);
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert(strstr(json_get_text(json_array_get(a.blocks, i), "malformed"), "expected near"));
+		rig_assert_json(json_object_get(json_array_get(a.blocks, i), "arguments"), "{}");
+	}
+}
+END_TEST
+
 /* Looking at all of the text for each fragment would take minutes. */
 START_TEST(a_name_in_every_fragment_takes_no_longer)
 {
@@ -363,7 +378,9 @@ int main(void)
 			      reasoning_is_read_under_both_names, signatures_of_calls_are_sent_back,
 			      truncated_calls_are_dropped, errors_in_the_stream_have_their_category,
 			      refusals_and_filters_are_reported, text_that_json_libraries_reject_is_replaced,
-			      arguments_that_json_libraries_reject_are_read, a_name_in_every_fragment_takes_no_longer,
+			      arguments_that_json_libraries_reject_are_read,
+			      calls_with_arguments_that_are_not_json_are_marked,
+			      a_name_in_every_fragment_takes_no_longer,
 			      a_function_call_of_the_api_before_tools_is_a_call, deeply_nested_arguments_are_rejected,
 			      request_members_depend_on_the_server) }
 	};
