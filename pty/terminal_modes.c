@@ -2,6 +2,8 @@
 
 #include "runtime/base/buf.h"
 
+#include <string.h>
+
 #define PARAMS (sizeof(((struct terminal_modes *)0)->params) / sizeof(unsigned))
 #define PARAM_MOST 99999
 
@@ -18,14 +20,20 @@ static const struct mode {
 	{ 6, false },    { 12, false },   { 66, false },   { 1, false },    { 7727, false }, { 9, false },
 	{ 1000, false }, { 1001, false }, { 1002, false }, { 1003, false }, { 1004, false }, { 1005, false },
 	{ 1006, false }, { 1015, false }, { 1016, false }, { 2004, false }, { 2026, false }, { 5, false },
-	{ 7, true },     { 25, true },    { 47, false },   { 1047, false }, { 1049, false },
+	{ 69, false },   { 2027, false }, { 2031, false }, { 2048, false }, { 7, true },     { 25, true },
+	{ 47, false },   { 1047, false }, { 1049, false },
 };
 #define ORIGIN 0
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 #define FIRST_ALTERNATE (MODES - 3)
 #define CURSOR_SHOWN (MODES - 4)
 
-/* A bit is set while the mode differs from a terminal that was just reset; unknown modes are ignored. */
+static bool is_alternate(const struct terminal_modes *t) { return t->modes >> FIRST_ALTERNATE; }
+
+/*
+ * A bit is set while the mode differs from a terminal that was just reset; unknown modes are ignored. What is left on
+ * the alternate screen's keyboard when the program leaves that screen cannot be undone from here.
+ */
 static void set_mode(struct terminal_modes *t, unsigned number, bool on)
 {
 	for (size_t i = 0; i < MODES; i++) {
@@ -36,7 +44,63 @@ static void set_mode(struct terminal_modes *t, unsigned number, bool on)
 		else
 			t->modes |= 1u << i;
 	}
+	if (!is_alternate(t))
+		t->keyboards[1] = (struct terminal_keyboard){ 0 };
 }
+
+/* ---- the keyboard protocol ---- */
+
+/* A full stack loses its oldest entry. */
+static void keyboard_push(struct terminal_keyboard *k, unsigned flags)
+{
+	if (k->depth == TERMINAL_KEYBOARD_MAX)
+		memmove(k->flags + 1, k->flags + 2, TERMINAL_KEYBOARD_MAX - 1);
+	else
+		k->depth++;
+	k->flags[k->depth] = (unsigned char)flags;
+}
+
+/* To pop more than there is also resets what is below. */
+static void keyboard_pop(struct terminal_keyboard *k, unsigned n)
+{
+	if (n > k->depth)
+		*k = (struct terminal_keyboard){ 0 };
+	else
+		k->depth -= n;
+}
+
+/* CSI > FLAGS u, CSI < COUNT u, and CSI = FLAGS ; HOW u: 1 replaces, 2 adds, 3 removes. */
+static void handle_keyboard(struct terminal_modes *t)
+{
+	struct terminal_keyboard *k = &t->keyboards[is_alternate(t)];
+	unsigned first = t->nparams ? t->params[0] : 0, flags = first & 31, how = t->nparams > 1 ? t->params[1] : 1;
+	unsigned char *top = &k->flags[k->depth];
+
+	if (t->intro == '>')
+		keyboard_push(k, flags);
+	else if (t->intro == '<')
+		keyboard_pop(k, first ? first : 1);
+	else if (t->intro == '=')
+		*top = (unsigned char)(how == 2 ? *top | flags : how == 3 ? *top & ~flags : flags);
+}
+
+static void keyboard_write_reset(const struct terminal_keyboard *k, struct buf *out)
+{
+	if (k->depth)
+		buf_printf(out, "\033[<%uu", k->depth);
+	if (k->flags[0])
+		buf_str(out, "\033[=0u");
+}
+
+static void keyboard_write_restore(const struct terminal_keyboard *k, struct buf *out)
+{
+	if (k->flags[0])
+		buf_printf(out, "\033[=%uu", k->flags[0]);
+	for (unsigned i = 1; i <= k->depth; i++)
+		buf_printf(out, "\033[>%uu", k->flags[i]);
+}
+
+/* ---- parsing ---- */
 
 /* ESC c resets the terminal, but not the parser that is reading it. */
 static void reset_state(struct terminal_modes *t) { *t = (struct terminal_modes){ .state = t->state }; }
@@ -68,6 +132,8 @@ static void handle_control(struct terminal_modes *t, char final)
 		set_region(t);
 	else if (t->intro == '>' && final == 'm' && first == 4)
 		t->keys = t->nparams > 1 ? t->params[1] : 0;
+	else if (final == 'u' && !t->middle)
+		handle_keyboard(t);
 	else if (t->middle == ' ' && final == 'q')
 		t->style = first != 0;
 	else if (t->middle == '!' && final == 'p')
@@ -170,7 +236,8 @@ void terminal_modes_break(struct terminal_modes *t) { t->state = GROUND; }
 bool terminal_modes_is_default(const struct terminal_modes *t)
 {
 	return t->state == GROUND && !t->modes && !t->keypad && !t->insert && !t->region && !t->charset &&
-	       !t->shifted && !t->style && !t->keys && !t->colour;
+	       !t->shifted && !t->style && !t->keys && !t->colour && !t->keyboards[0].depth &&
+	       !t->keyboards[0].flags[0] && !t->keyboards[1].depth && !t->keyboards[1].flags[0];
 }
 
 /* Aborts an unfinished sequence first; otherwise the terminal would swallow what follows. */
@@ -193,9 +260,12 @@ void terminal_modes_write_reset(const struct terminal_modes *t, struct buf *out)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].is)
 			buf_str(out, rows[i].undo);
+	keyboard_write_reset(&t->keyboards[is_alternate(t)], out);
 	for (size_t i = 0; i < MODES; i++)
 		if (t->modes & (1u << i))
 			buf_printf(out, "\033[?%u%c", modes[i].number, modes[i].usual ? 'h' : 'l');
+	if (is_alternate(t))
+		keyboard_write_reset(&t->keyboards[0], out);
 }
 
 /* The screen itself is drawn by the caller, so the alternate screen and the cursor are not restored here. */
@@ -210,6 +280,7 @@ void terminal_modes_write_restore(const struct terminal_modes *t, struct buf *ou
 		buf_str(out, "\033[4h");
 	if (t->keys)
 		buf_printf(out, "\033[>4;%um", t->keys);
+	keyboard_write_restore(&t->keyboards[is_alternate(t)], out);
 	if (t->region && t->bottom)
 		buf_printf(out, "\033[%u;%ur", t->top ? t->top : 1, t->bottom);
 	else if (t->region)

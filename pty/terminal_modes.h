@@ -14,17 +14,28 @@
 
 struct buf;
 
+/*
+ * The keyboard protocol of kitty, which other terminals and many editors and agents speak, too: flags that change what
+ * keys send. Each of the two screens has a stack of them; flags[0] is what is in effect below it.
+ */
+#define TERMINAL_KEYBOARD_MAX 16u
+struct terminal_keyboard {
+	unsigned char flags[TERMINAL_KEYBOARD_MAX + 1];
+	unsigned depth;
+};
+
 struct terminal_modes {
 	/* private */
 	int state;
-	char intro;  /* '?' or '>' after CSI, or 0 */
+	char intro;  /* one of <=>? after CSI, or 0 */
 	char middle; /* the last intermediate byte, or 0 */
 	unsigned params[16];
 	size_t nparams;
 	uint32_t modes; /* those that differ from their default, by row of the table */
 	bool keypad, insert, region, charset, shifted, style, colour;
-	unsigned keys;        /* how keys with modifiers are reported; 0 = default */
-	unsigned top, bottom; /* of the scroll region */
+	unsigned keys;                         /* how keys with modifiers are reported; 0 = default */
+	unsigned top, bottom;                  /* of the scroll region */
+	struct terminal_keyboard keyboards[2]; /* of the normal and the alternate screen */
 };
 #define TERMINAL_MODES_INIT ((struct terminal_modes){ 0 })
 

@@ -174,7 +174,7 @@ def test_detach_and_come_back(home):
 
 def test_attach_replays_terminal_modes_and_detach_resets_them(home):
     """A client that attaches later gets the keyboard and mouse modes, and its window is restored at the end."""
-    modes = (b"\x1b[?1h", b"\x1b[?2004h", b"\x1b[?1000h", b"\x1b[?1006h", b"\x1b=", b"\x1b[?1049h", b"\x1b[?25l")
+    modes = (b"\x1b[?1h", b"\x1b[?2004h", b"\x1b[?1000h", b"\x1b[?1006h", b"\x1b=", b"\x1b[?1049h", b"\x1b[?25l", b"\x1b[>1u")
     script = "printf '" + "".join(m.decode().replace("\x1b", "\\033") for m in modes) + "\\033[5;10Hhere'; stty raw -echo; head -c 1 >/dev/null"
     with background(home, "sh", "-c", script) as process:
         home.cli("screen", process, "--wait", "here")
@@ -185,7 +185,7 @@ def test_attach_replays_terminal_modes_and_detach_resets_them(home):
             w.type(DETACH)
             w.wait(status=0)
             for m in modes:
-                off = m.replace(b"=", b">") if m == b"\x1b=" else m[:-1] + (b"h" if m.endswith(b"l") else b"l")
+                off = b"\x1b>" if m == b"\x1b=" else b"\x1b[<1u" if m.endswith(b"u") else m[:-1] + (b"h" if m.endswith(b"l") else b"l")
                 assert off in w.seen[at:], (off, w.seen[at:])
         with Window(home, "attach", process) as w:
             w.expect(r"here")

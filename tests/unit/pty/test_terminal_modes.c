@@ -55,6 +55,22 @@ START_TEST(test_modes_that_are_still_set_are_reset)
 }
 END_TEST
 
+/* What editors and agents enable on terminals that have it: without the reset a shell gets "[99;5u" for Ctrl-C. */
+START_TEST(test_keyboard_protocol_is_reset_on_both_screens)
+{
+	ck_assert_str_eq(undo_of("\033[>1u"), "\033[0m\033[<1u");
+	ck_assert_str_eq(undo_of("\033[>1u\033[>5u\033[<u"), "\033[0m\033[<1u");
+	ck_assert_str_eq(undo_of("\033[>1u\033[>5u\033[<2u\033[?u\033[u"), "");
+	ck_assert_str_eq(undo_of("\033[=1;1u"), "\033[0m\033[=0u");
+	ck_assert_str_eq(undo_of("\033[=3u\033[=1;3u"), "\033[0m\033[=0u");
+	ck_assert_str_eq(undo_of("\033[=1u\033[=1;3u"), "");
+	ck_assert_str_eq(undo_of("\033[>1u\033[?1049h\033[>3u"), "\033[0m\033[<1u\033[?1049l\033[<1u");
+	ck_assert_str_eq(undo_of("\033[?1049h\033[>3u\033[?1049l"), "");
+	ck_assert_str_eq(undo_of("\033[>1u\033c"), "");
+	ck_assert_str_eq(undo_of("\033[?2031;2048h"), "\033[0m\033[?2031l\033[?2048l");
+}
+END_TEST
+
 START_TEST(test_incomplete_sequences_are_cancelled)
 {
 	ck_assert_str_eq(undo_of("\033]0;half a ti"), "\030\033[0m");
@@ -68,15 +84,20 @@ END_TEST
 START_TEST(test_modes_are_restored_on_another_terminal)
 {
 	static const char vim[] =
-		"\033[?1049h\033[>4;2m\033[?1h\033=\033[?2004h\033[?1000;1006h\033[1;23r\033[?25l\033[?7l\033[31m";
+		"\033[?1049h\033[>4;2m\033[?1h\033=\033[?2004h\033[?1000;1006h\033[1;23r\033[?25l\033[?7l\033[31m"
+		"\033[>1u\033[>3u";
 	struct terminal_modes here = TERMINAL_MODES_INIT, there = TERMINAL_MODES_INIT;
 	buf_auto struct buf redo = BUF_INIT, a = BUF_INIT, b = BUF_INIT;
 
 	terminal_modes_feed(&here, vim, sizeof(vim) - 1);
 	terminal_modes_write_restore(&here, &redo);
-	ck_assert_str_eq(buf_cstr(&redo), "\033[?1h\033[?1000h\033[?1006h\033[?2004h\033[?7l\033=\033[>4;2m\033[1;23r");
+	ck_assert_str_eq(buf_cstr(&redo), "\033[?1h\033[?1000h\033[?1006h\033[?2004h\033[?7l\033=\033[>4;2m"
+					  "\033[>1u\033[>3u\033[1;23r");
 	/* together with screen and cursor, which are restored elsewhere, the state is the same */
-	buf_str(&redo, "\033[?1049h\033[?25l\033[31m");
+	buf_reset(&redo);
+	buf_str(&redo, "\033[?1049h");
+	terminal_modes_write_restore(&here, &redo);
+	buf_str(&redo, "\033[?25l\033[31m");
 	terminal_modes_feed(&there, redo.data, redo.len);
 	terminal_modes_write_reset(&here, &a);
 	terminal_modes_write_reset(&there, &b);
@@ -88,5 +109,6 @@ int main(void)
 {
 	return SUITE("terminal_modes", test_plain_output_needs_no_reset,
 		     test_modes_that_the_program_reset_need_no_reset, test_modes_that_are_still_set_are_reset,
-		     test_incomplete_sequences_are_cancelled, test_modes_are_restored_on_another_terminal);
+		     test_keyboard_protocol_is_reset_on_both_screens, test_incomplete_sequences_are_cancelled,
+		     test_modes_are_restored_on_another_terminal);
 }
