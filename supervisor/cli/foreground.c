@@ -510,6 +510,7 @@ static void prepare_poll(struct follow *f)
 					    .process_id = o->process_id,
 					    .ctx = f };
 	struct jw w = jw_on(&f->filter);
+	struct err never = ERR_INIT;
 
 	if (isatty(STDOUT_FILENO) && !o->json && (o->keys || o->guest))
 		fo.wrote = on_wrote;
@@ -535,6 +536,7 @@ static void prepare_poll(struct follow *f)
 					      .discard = !o->forward_stdin,
 					      .watch = o->watch,
 					      .over = !o->forward_stdin && !o->keys && !o->lines };
+	(void)keys_watch_init(&f->typing.interrupt, "ctrl-c", &never);
 }
 
 int foreground_follow(const struct foreground *o, bool *ret_seen)

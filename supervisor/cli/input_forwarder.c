@@ -11,7 +11,6 @@
 #define CHUNK (1u << 20)       /* a write is durable before its reply, so fewer and larger ones are faster */
 #define TYPED_MAX (256u << 10) /* limit of buffered keys */
 #define TYPED_CHUNK 4096u
-#define CTRL_C 3
 
 /* Backpressure: a pipe is not read while a write is pending, a terminal not while its buffer is full. */
 int input_forwarder_fd(const struct input_forwarder *t)
@@ -101,12 +100,10 @@ static void read_terminal(struct input_forwarder *t)
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	if (n > 0 && t->keys && t->discard && memchr(chunk, CTRL_C, (size_t)n)) {
-		t->detached = true; /* it has no other receiver */
-		return;
-	}
 	if (n > 0) {
-		t->detached = keys_watch_feed(&t->watch, chunk, (size_t)n, &t->pending);
+		t->detached = (t->keys && t->discard &&
+			       keys_watch_feed(&t->interrupt, chunk, (size_t)n, &t->pending)) ||
+			      keys_watch_feed(&t->watch, chunk, (size_t)n, &t->pending);
 		return;
 	}
 	if (n < 0 || t->keys)

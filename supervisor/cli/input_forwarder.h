@@ -25,6 +25,8 @@ struct input_forwarder {
 	bool keep_open; /* do not close the process's stdin at the end of ours */
 	bool discard;   /* send nothing; only look for the detach keys */
 	struct keys_watch watch;
+	struct keys_watch
+		interrupt; /* Ctrl-C, which leaves as well while input is discarded: it has no other receiver */
 	/* result */
 	bool over;     /* nothing more will be sent */
 	bool detached; /* the keys were pressed */

@@ -121,6 +121,8 @@ int keys_parse(const char *text, struct buf *out, struct err *e)
 	}
 }
 
+/* ---- keys in typed bytes ---- */
+
 int keys_watch_init(struct keys_watch *w, const char *text, struct err *e)
 {
 	buf_auto struct buf bytes = BUF_INIT;
@@ -130,7 +132,7 @@ int keys_watch_init(struct keys_watch *w, const char *text, struct err *e)
 		return 0;
 	if (keys_parse(text, &bytes, e) < 0)
 		return -1;
-	if (bytes.len > sizeof(w->bytes))
+	if (bytes.len > KEYS_WATCH_MAX)
 		return err_set(e, ERR_INVALID, "the sequence of keys is too long");
 	memcpy(w->bytes, bytes.data, bytes.len);
 	w->n = bytes.len;
@@ -140,7 +142,7 @@ int keys_watch_init(struct keys_watch *w, const char *text, struct err *e)
 /* After a mismatch at `c`: the length of the longest prefix of the sequence that is a suffix of the typed bytes. */
 static size_t fall_back(const struct keys_watch *w, char c)
 {
-	char typed[sizeof(w->bytes) + 1];
+	char typed[KEYS_WATCH_MAX + 1];
 	size_t have = w->matched;
 
 	memcpy(typed, w->bytes, have);
@@ -151,19 +153,167 @@ static size_t fall_back(const struct keys_watch *w, char c)
 	return 0;
 }
 
+static size_t held_bytes(const struct keys_watch *w) { return w->matched ? w->ends[w->matched - 1] : 0; }
+
+/* Passes on what was typed for the first of the bytes that match. */
+static void release_bytes(struct keys_watch *w, size_t count, struct buf *out)
+{
+	size_t n = count ? w->ends[count - 1] : 0;
+
+	buf_append(out, w->typed, n);
+	memmove(w->typed, w->typed + n, held_bytes(w) - n);
+	w->matched -= count;
+	for (size_t i = 0; i < w->matched; i++)
+		w->ends[i] = w->ends[i + count] - n;
+}
+
+/* A key, as the byte that it usually sends, and what was typed for it. True: the sequence is complete. */
+static bool take_key(struct keys_watch *w, char c, const char *typed, size_t n, struct buf *out)
+{
+	size_t at = held_bytes(w), keep = 0;
+
+	if (w->n && c == w->bytes[w->matched])
+		keep = w->matched + 1;
+	else if (w->n && w->matched)
+		keep = fall_back(w, c);
+	if (!keep || at + n > sizeof(w->typed)) {
+		release_bytes(w, w->matched, out);
+		buf_append(out, typed, n);
+		return false;
+	}
+	memcpy(w->typed + at, typed, n);
+	w->ends[w->matched++] = at + n;
+	release_bytes(w, w->matched - keep, out);
+	return w->matched == w->n;
+}
+
+static bool take_bytes(struct keys_watch *w, const char *p, size_t n, struct buf *out)
+{
+	for (size_t i = 0; i < n; i++)
+		if (take_key(w, p[i], p + i, 1, out))
+			return true;
+	return false;
+}
+
+/* A control sequence of numbers: CSI 1:2:3;4:5 FINAL. */
+struct key_sequence {
+	unsigned number[3][3];
+	char final; /* 0: incomplete */
+};
+
+/* False: it is none. */
+static bool parse_sequence(const char *p, size_t n, struct key_sequence *ret)
+{
+	unsigned param = 0, sub = 0;
+
+	*ret = (struct key_sequence){ 0 };
+	for (size_t i = 2; i < n; i++) {
+		unsigned *number = param < 3 && sub < 3 ? &ret->number[param][sub] : NULL;
+
+		if (p[i] >= '0' && p[i] <= '9' && number && *number < 0x110000)
+			*number = *number * 10 + (unsigned)(p[i] - '0');
+		else if (p[i] == ':')
+			sub++;
+		else if (p[i] == ';')
+			param++, sub = 0;
+		else if (i + 1 == n && i > 2 && (p[i] == 'u' || p[i] == '~'))
+			ret->final = p[i];
+		else
+			return false;
+	}
+	return n < 2 || p[1] == '[';
+}
+
+/* The control character of a key with Ctrl; −1: it has none. */
+static int control_of_code(unsigned code)
+{
+	static const char digits[] = { 0, 27, 28, 29, 30, 31, 127 }; /* of 2 to 8 */
+	char text[2] = { (char)code };
+
+	if (code >= '2' && code <= '8')
+		return digits[code - '2'];
+	return code == ' ' ? 0 : code == '/' ? 31 : code < 128 ? control_of(text) : -1;
+}
+
+enum { OTHER_KEY = -1, NO_KEY = -2, NAMED_KEY = -3 };
+
+/*
+ * The character of a key that is sent as a control sequence; NO_KEY: none was pressed. *ret_alt: with an escape before
+ * it. Shift and the locks do not count; Super, Hyper and Meta make it another key.
+ */
+static int character_of(const struct key_sequence *s, bool *ret_alt)
+{
+	bool xterm = s->final == '~';
+	unsigned code = xterm ? s->number[2][0] : s->number[0][0], modifiers = s->number[1][0];
+
+	if (xterm && s->number[0][0] != 27)
+		return NAMED_KEY; /* Delete, F5 … */
+	if (!xterm && (s->number[1][1] == 3 || (code >= 57441 && code <= 57454)))
+		return NO_KEY; /* a key is released; a modifier */
+	if (!xterm && code >= 128 && s->number[0][2])
+		code = s->number[0][2]; /* where it is on a Latin keyboard */
+	modifiers -= modifiers > 0;
+	*ret_alt = modifiers & 2;
+	if (modifiers & (8 | 16 | 32))
+		return OTHER_KEY;
+	return modifiers & 4 ? control_of_code(code) : code && code < 128 ? (int)code : OTHER_KEY;
+}
+
+/* `begun` is a complete sequence, and is consumed. */
+static bool take_sequence(struct keys_watch *w, const struct key_sequence *s, struct buf *out)
+{
+	bool alt = false;
+	int c = character_of(s, &alt);
+	size_t n = w->nbegun, at = held_bytes(w);
+
+	w->nbegun = 0;
+	if (c >= 0)
+		return (alt && take_key(w, '\033', w->begun, 0, out)) || take_key(w, (char)c, w->begun, n, out);
+	if (c == NAMED_KEY)
+		return take_bytes(w, w->begun, n, out);
+	if (c == NO_KEY && w->matched && at + n <= sizeof(w->typed)) { /* the keys around it may be the sequence */
+		memcpy(w->typed + at, w->begun, n);
+		w->ends[w->matched - 1] = at + n;
+		return false;
+	}
+	release_bytes(w, w->matched, out);
+	buf_append(out, w->begun, n);
+	return false;
+}
+
+/* `begun` is no such sequence. */
+static bool take_begun(struct keys_watch *w, struct buf *out)
+{
+	size_t n = w->nbegun;
+
+	w->nbegun = 0;
+	return take_bytes(w, w->begun, n, out);
+}
+
+/*
+ * An escape and a bracket alone are keys, too, so only a sequence that has a number is held back at the end of what was
+ * read.
+ */
 bool keys_watch_feed(struct keys_watch *w, const char *p, size_t n, struct buf *out)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (w->n && p[i] == w->bytes[w->matched]) {
-			if (++w->matched == w->n)
-				return true;
-			continue;
+		struct key_sequence s;
+		bool done = false;
+
+		if (p[i] == '\033')
+			done = take_begun(w, out);
+		if (!done && w->n && (w->nbegun || p[i] == '\033')) {
+			w->begun[w->nbegun++] = p[i];
+			if (!parse_sequence(w->begun, w->nbegun, &s) || w->nbegun == sizeof(w->begun) ||
+			    (w->nbegun <= 2 && i + 1 == n))
+				done = take_begun(w, out);
+			else if (s.final)
+				done = take_sequence(w, &s, out);
+		} else if (!done) {
+			done = take_key(w, p[i], p + i, 1, out);
 		}
-		size_t keep = w->n && w->matched ? fall_back(w, p[i]) : 0;
-		buf_append(out, w->bytes, w->matched - (keep ? keep - 1 : 0));
-		if (!keep)
-			buf_byte(out, p[i]);
-		w->matched = keep;
+		if (done)
+			return true;
 	}
 	return false;
 }

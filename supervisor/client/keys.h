@@ -22,11 +22,21 @@ void keys_names(struct buf *out);
 /*
  * Passes typed bytes through, except for the detach sequence. A possible start of the sequence is held back until the
  * next key decides.
+ *
+ * A program may have told the terminal to send keys with modifiers as control sequences (kitty's keyboard protocol,
+ * xterm's modifyOtherKeys): Ctrl-] is CSI 93;5u then, or CSI 27;5;93~. These are the same keys here.
  */
+#define KEYS_WATCH_MAX 64u
+#define KEYS_WATCH_SEQUENCE_MAX 32u /* bytes of a control sequence that is a key */
 struct keys_watch {
-	char bytes[64];
+	char bytes[KEYS_WATCH_MAX];
 	size_t n; /* 0: no sequence */
+	/* private */
 	size_t matched;
+	char typed[KEYS_WATCH_MAX * KEYS_WATCH_SEQUENCE_MAX]; /* what was typed for the bytes that match … */
+	size_t ends[KEYS_WATCH_MAX];                          /* … and where that of each ends */
+	char begun[KEYS_WATCH_SEQUENCE_MAX];                  /* an incomplete control sequence */
+	size_t nbegun;
 };
 int keys_watch_init(struct keys_watch *w, const char *text, struct err *e); /* "" or "none": no sequence */
 /* Appends the bytes to pass on; true when the sequence is complete (bytes after it are dropped). */

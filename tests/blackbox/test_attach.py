@@ -211,6 +211,25 @@ def test_detach_keys_are_configurable(home):
 
 # ---- the terminal gets its settings back ----
 
+def test_detach_keys_work_in_the_keyboard_protocol_of_a_program(home):
+    """A program may have the terminal send control sequences for keys: Ctrl-] still detaches, and Ctrl-C leaves a view."""
+    protocol, detach, ctrl_c = b"\x1b[>1u", b"\x1b[93;5u", b"\x1b[99;5u"
+    with background(home, "sh", "-c", "printf '\\033[>1uhere'; stty raw -echo; head -c 7 | od -c; sleep 1000") as process:
+        home.cli("screen", process, "--wait", "here")
+        for keys, options in ((detach, ()), (b"\x1b[27;5;93~", ()), (detach, ("-r",)), (ctrl_c, ("-r",))):
+            with Window(home, "attach", *options, process) as w:
+                w.expect(re.escape(protocol), escapes=True)
+                w.type(keys)
+                w.wait(status=0)
+                w.restored()
+        with Window(home, "attach", process) as w:
+            w.expect(r"here")
+            w.type(ctrl_c)          # the program's
+            w.expect(r"033   \[   9   9   ;   5   u")
+            w.type(detach)
+            w.wait(status=0)
+
+
 def test_window_is_restored_after_signals(home):
     for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:

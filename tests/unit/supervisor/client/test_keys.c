@@ -82,8 +82,48 @@ START_TEST(test_the_detach_sequence_is_detected)
 }
 END_TEST
 
+/* As passed_on, in one piece: a sequence whose beginning was read alone is not recognized. */
+static const char *passed_at_once(const char *sequence, const char *typed)
+{
+	static char seen[128];
+	buf_auto struct buf out = BUF_INIT;
+	struct keys_watch w;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(keys_watch_init(&w, sequence, &e), 0);
+	bool done = keys_watch_feed(&w, typed, strlen(typed), &out);
+	snprintf(seen, sizeof(seen), "%s%s", buf_cstr(&out), done ? "!" : "");
+	return seen;
+}
+
+START_TEST(test_the_detach_sequence_is_detected_in_keyboard_protocols)
+{
+	ck_assert_str_eq(passed_at_once("ctrl-]", "a\033[93;5ub"), "a!");
+	ck_assert_str_eq(passed_at_once("ctrl-]", "a\033[27;5;93~b"), "a!");
+	ck_assert_str_eq(passed_at_once("ctrl-]", "\033[93;69u"), "!");      /* caps lock */
+	ck_assert_str_eq(passed_at_once("ctrl-]", "\033[1098::93;5u"), "!"); /* a Cyrillic keyboard */
+	ck_assert_str_eq(passed_at_once("ctrl-]", "\033[93;5:1u"), "!");     /* with types of events */
+	ck_assert_str_eq(passed_at_once("ctrl-]", "\033[9\033[93;5u"), "\033[9!");
+	ck_assert_str_eq(passed_at_once("alt-x", "\033[120;3u"), "!");
+	ck_assert_str_eq(passed_at_once("F5", "\033[3~\033[15~"), "\033[3~!");
+	ck_assert_str_eq(passed_at_once("ctrl-p,ctrl-q", "\033[112;5u\033[113;5u"), "!");
+	ck_assert_str_eq(passed_at_once("ctrl-p,ctrl-q", "\033[112;5u\033[112;5:3u\033[57442;5u\033[113;5u"), "!");
+	ck_assert_str_eq(passed_at_once("ctrl-p,ctrl-q", "\033[112;5u\033[112;5u\033[113;5u"), "\033[112;5u!");
+	ck_assert_str_eq(passed_at_once("ctrl-p,ctrl-q", "\033[112;5u\033[112;5:3ux"), "\033[112;5u\033[112;5:3ux");
+	/* other keys, and other sequences */
+	ck_assert_str_eq(passed_at_once("ctrl-]", "\033[93u\033[93;9u\033[93;5:3u\033[93;5R\033[?93;5u"),
+			 "\033[93u\033[93;9u\033[93;5:3u\033[93;5R\033[?93;5u");
+	ck_assert_str_eq(passed_at_once("3", "\033[93;5:3u"), "\033[93;5:3u");
+	ck_assert_str_eq(passed_at_once("none", "\033[93;5u"), "\033[93;5u");
+	/* keys that begin like a sequence are not held back */
+	ck_assert_str_eq(passed_on("ctrl-]", "\033"), "\033");
+	ck_assert_str_eq(passed_on("ctrl-]", "\033["), "\033[");
+	ck_assert_str_eq(passed_on("ctrl-]", "\033[A\033OP\033[200~x"), "\033[A\033OP\033[200~x");
+}
+END_TEST
+
 int main(void)
 {
-	return SUITE("keys", test_key_names_are_parsed, test_invalid_key_names_are_rejected,
-		     test_the_detach_sequence_is_detected);
+	return SUITE("keys", test_the_detach_sequence_is_detected_in_keyboard_protocols, test_key_names_are_parsed,
+		     test_invalid_key_names_are_rejected, test_the_detach_sequence_is_detected);
 }
