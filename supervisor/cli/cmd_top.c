@@ -265,6 +265,29 @@ static void add_row(const struct top *t, const struct top_row *r, bool chosen, s
 		format_table_cell(table, chosen ? FORMAT_CYAN : r->is_session ? FORMAT_BOLD : FORMAT_PLAIN, cells[i]);
 }
 
+/*
+ * The selection stays with its process while the order changes. When that ends, the selection is the row that took its
+ * place; a question whether to end it was about the process, and is withdrawn.
+ */
+static void follow_selection(struct top *t)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < t->now.n && t->chosen[0] && !found; i++) {
+		found = strcmp(t->now.row[i].process_id, t->chosen) == 0;
+		t->selected = found ? i : t->selected;
+	}
+	if (t->selected >= t->now.n)
+		t->selected = t->now.n ? t->now.n - 1 : 0;
+	if (!t->chosen[0] || found)
+		return;
+	if (t->mode == MODE_CONFIRM) {
+		t->mode = MODE_LIST;
+		(void)snprintf(t->message, sizeof(t->message), "%s has ended by itself", t->chosen);
+	}
+	(void)snprintf(t->chosen, sizeof(t->chosen), "%s", t->now.n ? t->now.row[t->selected].process_id : "");
+}
+
 static void print_table(struct top *t, size_t most, struct buf *out)
 {
 	static const char *const heads[] = { "PROCESS", "USER",  "SESSION", "TIME",  "%CPU",   "CPU",
@@ -275,14 +298,7 @@ static void print_table(struct top *t, size_t most, struct buf *out)
 		add_sessions(&t->now);
 	if (t->now.n)
 		qsort_r(t->now.row, t->now.n, sizeof(*t->now.row), compare_rows, t);
-	/* The selection stays with its process while the order changes. */
-	for (size_t i = 0; i < t->now.n && t->chosen[0]; i++)
-		if (strcmp(t->now.row[i].process_id, t->chosen) == 0)
-			t->selected = i;
-	if (t->selected >= t->now.n)
-		t->selected = t->now.n ? t->now.n - 1 : 0;
-	if (t->chosen[0])
-		(void)snprintf(t->chosen, sizeof(t->chosen), "%s", t->now.n ? t->now.row[t->selected].process_id : "");
+	follow_selection(t);
 	size_t first = most && t->selected >= most ? t->selected - most + 1 : 0;
 	format_table_init(&table, heads, countof(heads));
 	for (size_t i = first; i < t->now.n && (!most || i - first < most); i++)
@@ -410,10 +426,8 @@ static bool on_key(struct top *t, char key)
 				       "choose a process first, with j or the arrow keys");
 		break;
 	case '?':
-		(void)snprintf(
-			t->message, sizeof(t->message),
-			"sort: c CPU  m memory  t CPU time  i I/O  n newest  u user   v tree  / filter  arrows choose  "
-			"k ends  q quits");
+		(void)snprintf(t->message, sizeof(t->message),
+			       "c CPU m memory t time i I/O n new u user  v tree / filter ↑↓ k ends q quits");
 		break;
 	default: break;
 	}
@@ -467,28 +481,38 @@ static int refresh_screen(struct top *t, struct err *e)
 	return 0;
 }
 
-/* Uses the alternate screen without echo, and restores both however it ends. */
+/* Uses the alternate screen without echo, and restores both however it ends, or while it is stopped. */
 static int run_screen(struct top *t)
 {
 	static const char enter[] = "\033[?1049h\033[?25l\033[?7l", leave[] = "\033[?7h\033[?25h\033[?1049l";
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGTSTP };
 	struct sigaction sa = { .sa_handler = on_stop };
 	struct termios old, raw;
 	struct err e = ERR_INIT;
+	bool stopped;
 	int r;
 
 	if (tcgetattr(STDIN_FILENO, &old) < 0)
 		return -1;
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGHUP, &sa, NULL);
+	for (size_t i = 0; i < countof(signals); i++)
+		sigaction(signals[i], &sa, NULL);
 	raw = old;
 	/* ISIG stays: Ctrl-C is a signal, and on_stop lets the loop end in order. */
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-	fd_write_all(STDOUT_FILENO, enter, sizeof(enter) - 1);
-	r = refresh_screen(t, &e);
-	fd_write_all(STDOUT_FILENO, leave, sizeof(leave) - 1);
-	tcsetattr(STDIN_FILENO, TCSANOW, &old);
+	do {
+		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+		fd_write_all(STDOUT_FILENO, enter, sizeof(enter) - 1);
+		r = refresh_screen(t, &e);
+		fd_write_all(STDOUT_FILENO, leave, sizeof(leave) - 1);
+		tcsetattr(STDIN_FILENO, TCSANOW, &old);
+		stopped = r == 0 && stop_signal == SIGTSTP;
+		if (stopped) {
+			stop_signal = 0;
+			signal(SIGTSTP, SIG_DFL); /* without a shell that could continue us the kernel ignores it */
+			raise(SIGTSTP);
+			sigaction(SIGTSTP, &sa, NULL);
+		}
+	} while (stopped);
 	return r < 0 ? cli_fail(t->cli, EXIT_FAILED, &e, "top") : 0;
 }
 

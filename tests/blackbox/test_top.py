@@ -50,6 +50,43 @@ def test_top_ends_the_chosen_process_after_a_confirmation(home):
         assert rpc.wait(process)["status"] == "terminated"
 
 
+def test_top_ends_no_other_process_than_the_one_that_it_asked_about(home):
+    with home.rpc() as rpc:
+        other, process = (rpc.start(["sleep", "1234"])["processId"] for _ in range(2))
+        with Window(home, "top", "--sort", "new", "--interval", "100ms", cols=160) as w:
+            w.expect("2 running")
+            w.type("j")
+            w.type("k")
+            w.expect(f"end {process} with all its processes")
+            rpc.end(process)
+            w.expect(f"{process} has ended by itself")
+            w.type("y")
+            w.type("k")
+            w.expect(f"end {other} with all its processes")     # the keys before were read
+            w.type("q")
+            w.expect("not ended")
+            w.type("q")
+            w.wait(0)
+        assert rpc.call("get_process", processId=other)["status"] == "running"
+        rpc.end(other)
+
+
+def test_top_gives_the_window_back_while_it_is_stopped(home):
+    with Window(home, "--norc", "--noprofile", "-i", program="bash", env={"PS1": "ready> "}) as w:
+        w.expect("ready> ")
+        w.type(f"{harness.CLI} top --interval 100ms\r")
+        w.expect("0 running")
+        for _ in range(2):
+            w.type("\x1a")
+            w.expect(rb"\x1b\[\?25h\x1b\[\?1049l.*Stopped.*ready> ", escapes=True)
+            w.type("fg\r")
+            w.expect(rb"\x1b\[\?1049h.*0 running", escapes=True)
+        w.type("q")
+        w.expect(rb"\x1b\[\?1049l.*ready> ", escapes=True)
+        w.type("exit\r")
+        w.wait()
+
+
 def test_top_filters_and_groups_by_keys(home):
     with home.rpc() as rpc:
         one, two = rpc.start(["sleep", "1111"])["processId"], rpc.start(["sleep", "2222"])["processId"]
