@@ -109,8 +109,13 @@ int approval_ask(struct cli *c, int terminal, const char *action_id, const char 
 	buf_auto struct buf element = BUF_INIT;
 	mem_auto char *own = NULL;
 
-	if (!prompt && id_read_element(c, ID_ACTION, action_id, &element) == 0)
-		prompt = own = jval_strdup(jval_get(jval_of(element.data, element.len), "prompt"));
+	if (!prompt && id_read_element(c, ID_ACTION, action_id, &element) == 0) {
+		struct jval action_now = jval_of(element.data, element.len);
+
+		if (!jval_is_str(jval_get(action_now, "status"), "pending"))
+			return 0; /* answered meanwhile */
+		prompt = own = jval_strdup(jval_get(action_now, "prompt"));
+	}
 	for (;;) {
 		char line[APPROVAL_LINE_MAX];
 		int r = approval_read(terminal, prompt ? prompt : "",

@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define SHOWN_MAX 400    /* bytes of a line */
@@ -21,9 +22,10 @@
 struct watch {
 	struct cli *cli;
 	bool json, coloured;
-	bool in_text; /* text of a model without a final newline was printed */
-	int terminal; /* for questions; −1 = none */
-	char question[ID_LOOKUP_MAX];
+	bool in_text;                    /* text of a model without a final newline was printed */
+	int terminal;                    /* for questions; −1 = none */
+	char (*question)[ID_LOOKUP_MAX]; /* that are not answered, in the order in which they came */
+	size_t nquestions;
 	int status;
 };
 
@@ -49,6 +51,23 @@ static const struct watch_row {
 	{ "action.resolved", FORMAT_DIM, "answer", { "decision" } },
 	{ "artifact.changed", FORMAT_DIM, "changed", { "path" } },
 };
+
+static void add_question(struct watch *w, struct jval action_id)
+{
+	w->question = mem_realloc(w->question, (w->nquestions + 1) * sizeof(*w->question));
+	jval_str(action_id, w->question[w->nquestions++], ID_LOOKUP_MAX);
+}
+
+/* It was answered, here or by another client. */
+static void drop_question(struct watch *w, struct jval action_id)
+{
+	for (size_t i = 0; i < w->nquestions; i++)
+		if (jval_is_str(action_id, w->question[i])) {
+			w->nquestions--;
+			memmove(w->question + i, w->question + i + 1, (w->nquestions - i) * sizeof(*w->question));
+			return;
+		}
+}
 
 static void end_text(struct watch *w)
 {
@@ -128,9 +147,22 @@ static void on_event(void *ctx, struct jval event)
 		if (strcmp(rows[i].type, type) == 0 && !is_hidden(event, type))
 			show_row(w, &rows[i], event);
 	if (strcmp(type, "action.required") == 0 && jval_is_str(jval_path(event, "payload.actionType"), "permission"))
-		jval_str(jval_get(event, "actionId"), w->question, sizeof(w->question));
-	if (strcmp(type, "action.resolved") == 0 && jval_is_str(jval_get(event, "actionId"), w->question))
-		w->question[0] = '\0';
+		add_question(w, jval_get(event, "actionId"));
+	if (strcmp(type, "action.resolved") == 0)
+		drop_question(w, jval_get(event, "actionId"));
+}
+
+/* More events, with questions and answers, arrive while it is open. */
+static void ask_first(struct watch *w)
+{
+	char id[ID_LOOKUP_MAX];
+
+	memcpy(id, w->question[0], sizeof(id));
+	w->nquestions--;
+	memmove(w->question, w->question + 1, w->nquestions * sizeof(*w->question));
+	end_text(w);
+	if (approval_ask(w->cli, w->terminal, id, NULL) == 1)
+		w->status = 130;
 }
 
 /* Until Ctrl-C, or the daemon is gone. */
@@ -153,15 +185,8 @@ static int follow_session(struct watch *w, const struct buf *filter, uint64_t af
 			w->status = cli_fail(NULL, EXIT_FAILED, &feed.failure, "watch");
 		else if (p[1].revents & POLLERR)
 			w->status = EXIT_FAILED;
-		if (w->question[0] && w->terminal >= 0 && !w->status) {
-			char id[ID_LOOKUP_MAX];
-
-			memcpy(id, w->question, sizeof(id));
-			w->question[0] = '\0';
-			end_text(w);
-			if (approval_ask(w->cli, w->terminal, id, NULL) == 1)
-				w->status = 130;
-		}
+		if (w->nquestions && w->terminal >= 0 && !w->status)
+			ask_first(w);
 	}
 	event_stream_stop(&feed);
 	return w->status;
@@ -193,5 +218,6 @@ int cmd_watch(struct cli *c)
 		w.terminal = approval_terminal();
 	int status = follow_session(&w, &filter, opts_has(&c->opts, OPT_watch_NEW) ? last : from);
 	fd_close(&w.terminal);
+	free(w.question);
 	return status;
 }

@@ -100,6 +100,23 @@ def test_watch_follows_a_session_and_asks_for_approvals():
         assert b"earlier" not in w.seen
 
 
+def test_watch_asks_each_of_several_questions():
+    with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home, home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        started = [rpc.start(["touch", name], sessionId=session, cwd=home.work)["processId"] for name in ("first", "second", "third")]
+        action = rpc.call("get_process", processId=started[1])["actionId"]
+        rpc.call("respond_action", actionId=action, decision="deny")
+        with Window(home, "watch", session, cols=120) as w:
+            w.expect(r"asks .*touch first.*asks .*touch third.*touch first.*\[e\]xplain: ")
+            w.type("y\n")
+            w.expect(r"touch third.*\[e\]xplain: ")
+            w.type("y\n")
+            assert [rpc.wait(process)["status"] for process in started] == ["completed", "failed", "completed"]
+            w.type("\x03")
+            w.wait()
+        assert w.seen.count(b"[e]xplain") == 2, w.seen
+
+
 def test_completion_describes_ids(home):
     with home.rpc() as rpc:
         process = rpc.run(["echo", "what it was"])[0]["processId"]
