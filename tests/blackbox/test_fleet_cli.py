@@ -124,6 +124,7 @@ def test_fleet_run_behaves_like_run():
         task = json.loads(ran[-1])
         assert (task["node"], task["state"], task["exitCode"], task["attempt"]) == ("dev-2", "completed", 0, 1) and task["token"] > 0, task
         check_interrupt(d)
+        check_characters(d)
         check_workspace(d)
         check_dependencies(d)
         check_job(d)
@@ -140,6 +141,17 @@ def check_interrupt(d):
     assert d.show("long")["state"] == "cancelled"
     follow = d.fleet("logs", "-f", "long")
     assert follow.text == "started\n", follow.text
+
+
+def check_characters(d):
+    """Output is read in pieces of a size that is even: each of them but the last ends within a character."""
+    text = "x" + "é" * 400000
+    task = d.fleet("submit", "--", "sh", "-c", "printf x; yes é | tr -d '\\n' | head -c 800000; printf '\\303'").text.strip()
+    d.fleet("wait", task)
+    assert d.fleet("logs", task).text == text + "\\xc3"
+    pieces = [json.loads(line) for line in d.fleet("logs", "--json", task).text.splitlines()]
+    assert len(pieces) > 2 and text.startswith("".join(p["text"] for p in pieces[:-1])), [list(p) for p in pieces]
+    assert d.fleet("logs", "--raw", task).out == text.encode() + b"\xc3"
 
 
 def check_workspace(d):

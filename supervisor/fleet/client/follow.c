@@ -43,7 +43,8 @@ struct follow {
 	uint64_t attempt; /* whose output is shown */
 	uint64_t offset[STREAMS];
 	bool ended[STREAMS];
-	uint64_t queued_since; /* boot time in ms; 0: it is not queued */
+	struct buf cut[STREAMS]; /* the start of a character that a piece split */
+	uint64_t queued_since;   /* boot time in ms; 0: it is not queued */
 	bool queue_explained;
 	uint64_t silent_since; /* boot time in ms; 0: the node answers */
 	bool silence_reported;
@@ -51,17 +52,31 @@ struct follow {
 
 /* ---- output ---- */
 
-static int write_piece(const struct follow *f, int stream, const struct buf *bytes)
+/* At the end of the output a character that was not completed is shown as it is. */
+static int write_piece(struct follow *f, int stream, const struct buf *bytes)
 {
-	buf_auto struct buf shown = BUF_INIT;
+	buf_auto struct buf whole = BUF_INIT, shown = BUF_INIT;
+	struct buf *cut = &f->cut[stream];
 
+	buf_append(&whole, buf_cstr(cut), cut->len);
+	buf_append(&whole, buf_cstr(bytes), bytes->len);
+	size_t n = f->ended[stream] || !(f->json || f->sanitize) ? whole.len
+								 : text_utf8_cut(buf_cstr(&whole), whole.len);
+	buf_reset(cut);
+	buf_append(cut, buf_cstr(&whole) + n, whole.len - n);
 	if (f->json)
-		format_output_line(stream_names[stream], bytes->data, bytes->len, &shown);
+		format_output_line(stream_names[stream], buf_cstr(&whole), n, &shown);
 	else if (f->sanitize)
-		text_sanitize(bytes->data, bytes->len, &shown);
+		text_sanitize(buf_cstr(&whole), n, &shown);
 	else
-		buf_append(&shown, bytes->data, bytes->len);
+		buf_append(&shown, buf_cstr(&whole), n);
 	return format_write(f->json || stream == STDOUT ? STDOUT_FILENO : STDERR_FILENO, buf_cstr(&shown), shown.len);
+}
+
+static void forget_cut(struct follow *f)
+{
+	for (int s = 0; s < STREAMS; s++)
+		buf_done(&f->cut[s]);
 }
 
 /* One piece of one stream. 1: there was something; 0: nothing new; −1: the node does not answer or rejected it (e). */
@@ -79,7 +94,7 @@ static int read_piece(struct follow *f, const struct fleet_task *t, int stream, 
 	struct jval head = jval_of(header.data, header.len);
 	f->offset[stream] = jval_uint(jval_get(head, "next"), f->offset[stream] + bytes.len);
 	f->ended[stream] = jval_bool(jval_get(head, "end"), false);
-	if (bytes.len && write_piece(f, stream, &bytes) < 0)
+	if (write_piece(f, stream, &bytes) < 0)
 		return err_sys(e, errno, "write");
 	return bytes.len > 0;
 }
@@ -98,6 +113,7 @@ static int read_output(struct follow *f, const struct fleet_task *t, struct err 
 		f->attempt = t->attempt;
 		memset(f->offset, 0, sizeof(f->offset));
 		memset(f->ended, 0, sizeof(f->ended));
+		forget_cut(f);
 	}
 	for (int s = 0; s < STREAMS; s++) {
 		if (f->only && strcmp(f->only, stream_names[s]) != 0)
@@ -247,7 +263,9 @@ int fleet_run(struct cli *c)
 	catch_interrupts();
 	if ((status = submit_task(&x, id)))
 		return status == EXIT_USAGE ? EXIT_USAGE : EXIT_BAILIFF;
-	if ((status = follow_task(&f, id, true, &t))) {
+	status = follow_task(&f, id, true, &t);
+	forget_cut(&f);
+	if (status) {
 		if (status == EXIT_INTERRUPTED)
 			cli_hint("task %s: bailiff fleet show %s", id, id);
 		return status;
@@ -276,13 +294,16 @@ int fleet_logs(struct cli *c)
 	if (opts_has(&c->opts, OPT_fleet_FOLLOW)) {
 		catch_interrupts();
 		status = follow_task(&f, list.v[0].task.spec.id, false, &t);
+		forget_cut(&f);
 		return status == EXIT_BAILIFF ? EXIT_FAILED : status;
 	}
 	if (!list.v[0].task.node[0]) {
 		cli_error("fleet logs: task %s has not started", list.v[0].task.spec.id);
 		return EXIT_FAILED;
 	}
-	if (read_output(&f, &list.v[0].task, &e) < 0 && e.sys != EPIPE)
+	status = read_output(&f, &list.v[0].task, &e);
+	forget_cut(&f);
+	if (status < 0 && e.sys != EPIPE)
 		return cli_fail(c, EXIT_FAILED, &e, "fleet logs");
 	return 0;
 }
