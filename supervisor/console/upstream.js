@@ -8,6 +8,7 @@
 // Tabs acknowledge what they have processed ({ack}). While one owes too much nothing is read, so that the server waits as well. If that
 // takes long, the tab gets nothing until it has caught up, and then it loads its lists again: a slow tab delays the others only for a moment.
 
+const SILENT_MS = 45000;    // the server sends a comment every 15 s: a connection without any for this long is dead
 const RETRY_MS = 250;
 const RETRY_MOST_MS = 4000;
 const DECODED = 3 / 4;      // bytes for a character of base64
@@ -32,7 +33,8 @@ function parseFrame(text) {
 // state.link: connecting, connected, disconnected (bailiff serve), login (no valid session); state.daemon: connected, disconnected;
 // state.problem: why it is not connected.
 export class Upstream {
-	constructor() {
+	constructor({ silentMs = SILENT_MS } = {}) {
+		this.silentMs = silentMs;
 		this.tabs = new Map();
 		this.watches = new Map();       // by tab and number: {tab, number, processId, stream, next, since}
 		this.state = { link: "connecting", daemon: "connected", role: "", version: "", problem: "" };
@@ -157,7 +159,23 @@ export class Upstream {
 		}
 	}
 
+	// A machine that slept, or a tunnel that is gone, need not close the connection: it is replaced when nothing arrives.
 	async read(run) {
+		const { abort } = this;
+		let timer = 0;
+		const heard = () => {
+			clearTimeout(timer);
+			timer = setTimeout(() => abort.abort(new Error("nothing was received for too long")), this.silentMs);
+		};
+		try {
+			heard();
+			await this.readStream(run, heard);
+		} finally {
+			clearTimeout(timer);
+		}
+	}
+
+	async readStream(run, heard) {
 		const reply = await fetch(this.last === undefined ? "/api/stream" : `/api/stream?after=${this.last}`, {
 			headers: { "X-Bailiff": this.key, Accept: "text/event-stream" }, credentials: "same-origin", signal: this.abort.signal });
 		if (reply.status === 401) {
@@ -173,6 +191,7 @@ export class Upstream {
 			const { done, value } = await reader.read();
 			if (done || run !== this.run)
 				return;
+			heard();
 			const texts = (rest + value).split("\n\n");
 			rest = texts.pop();
 			this.take(texts.map(parseFrame).filter(([, data]) => data));

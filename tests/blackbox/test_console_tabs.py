@@ -1,8 +1,11 @@
 """Many tabs of the console in a real browser: they share one event stream and one session."""
 
+import os
 import signal
+import subprocess
 
 import harness
+import npm
 from browser import Console
 from console_client import code_of
 from harness import until
@@ -77,6 +80,14 @@ def test_a_slow_tab_delays_no_other_and_misses_nothing(home):
         slow.wait_text(text="echo afterwards")
         for one in (process, later):
             rpc.end(one)
+
+
+def test_a_stream_that_goes_silent_is_replaced_and_resumed():
+    """As after a sleep of the machine, or through a tunnel that is gone. The module runs in Node: no browser is needed."""
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    done = subprocess.run([npm.node(20), os.path.join(folder, "tests/console/upstream.mjs"), os.path.join(folder, "supervisor/console/upstream.js")],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=harness.PATIENCE)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_browser_without_shared_workers_has_a_stream_in_the_tab(home):
