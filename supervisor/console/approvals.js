@@ -3,7 +3,7 @@
 import { call, can, useCall } from "./api.js";
 import { Card, Command, Empty, ErrorBox, Facts, Id, Loading, Page, Status, Text, Time, formatDuration, html, notify, plain, useEffect, useNow, useRef, useState } from "./parts.js";
 
-const CHANGED_MS = 400;     // a key this soon after another question has come up was meant for the one before
+const CHANGED_MS = 400;     // a key this soon after another question has come up was meant for the one before; so is one that is held down
 
 function Deadline({ at, fallback }) {
 	const now = useNow();
@@ -100,7 +100,7 @@ function Question({ action, onDone }) {
 
 	const keys = useRef();
 	keys.current = (e) => {
-		if (!permission || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select, dialog") || Date.now() - since.current < CHANGED_MS)
+		if (!permission || e.repeat || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select, dialog") || Date.now() - since.current < CHANGED_MS)
 			return;
 		const scope = { y: "once", s: "session", w: "always" }[e.key];
 		if (scope === "always" && !canAlways)

@@ -161,6 +161,13 @@ def test_approvals_are_answered_by_keyboard(home):
         tab.press(key="y")
         tab.wait(selector=".notice >> text='Allowed'")
         until("it ran", lambda: os.path.exists(os.path.join(home.work, "allowed")))
+        ask(home, rpc, "held")
+        tab.wait(selector=".question .what >> text=held")
+        tab.evaluate(script="await new Promise((done) => setTimeout(done, 500))")
+        tab.evaluate(script="document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'y', repeat: true, bubbles: true }))")   # held down since the question before
+        tab.press(key="n")
+        tab.wait(selector=".notice >> text='Denied'")
+        assert not os.path.exists(os.path.join(home.work, "held"))
         denied = ask(home, rpc, "denied")
         tab.wait(selector=".question .what >> text=denied")
         tab.fill(selector=".question input[type=text]", text="not today")
