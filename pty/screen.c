@@ -570,6 +570,7 @@ void screen_info(const struct screen *s, struct screen_info *ret)
 	ret->title = s->title;
 	ret->scrollback = s->back_count;
 	ret->offset = s->offset;
+	ret->pending = s->filter.pending;
 	ret->skipped = s->skipped;
 }
 

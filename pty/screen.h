@@ -43,6 +43,7 @@ struct screen_info {
 	const char *title;   /* UTF-8 without control characters; "" = none. Valid until the next feed */
 	unsigned scrollback; /* lines */
 	uint64_t offset;     /* bytes of output processed */
+	size_t pending;      /* the last of these: the beginning of a character or sequence, which shows nothing yet */
 	uint64_t skipped;    /* bytes of these that were skipped (screen_skip) */
 };
 

@@ -371,48 +371,57 @@ static size_t plain_run(const char *p, size_t n)
 	return i;
 }
 
+/* A run of plain text, or one byte. Returns how many. */
+static size_t take_bytes(struct vt_filter *in, const char *p, size_t n, unsigned rows, struct buf *out)
+{
+	char c = *p;
+
+	if (in->ncut && (unsigned char)c < 0x80) {
+		in->ncut = 0;
+		put_bad(in, out);
+	}
+	if (in->state == VT_FILTER_TEXT && c >= ' ' && c < 0x7f && !current_set(in) && !in->single) {
+		size_t run = plain_run(p, n);
+
+		buf_append(out, p, run - 1);
+		put_character(in, p + run - 1, 1, out);
+		return run;
+	}
+	if (((unsigned char)c < 0x20 || c == 0x7f) && control_byte(in, c, out))
+		return 1;
+	switch (in->state) {
+	case VT_FILTER_TEXT: text_byte(in, c, out); break;
+	case VT_FILTER_OSC:
+		if (in->nosc < sizeof(in->osc))
+			in->osc[in->nosc++] = c;
+		break;
+	case VT_FILTER_STRING: break;
+	default:
+		if ((unsigned char)c >= 0x80) { /* not part of any sequence */
+			in->state = VT_FILTER_TEXT;
+			text_byte(in, c, out);
+		} else if (in->state == VT_FILTER_ESCAPE) {
+			escape_byte(in, c, out);
+		} else if (in->state == VT_FILTER_ESCAPE_MORE) {
+			escape_more_byte(in, c, out);
+		} else {
+			csi_byte(in, c, rows, out);
+		}
+	}
+	return 1;
+}
+
 void vt_filter_feed(struct vt_filter *in, const void *bytes, size_t n, unsigned rows, struct buf *out)
 {
 	const char *p = bytes;
 	size_t start = out->len;
 
 	in->drawn_end = SIZE_MAX;
-	for (size_t i = 0; i < n; i++) {
-		char c = p[i];
-
-		if (in->ncut && (unsigned char)c < 0x80) {
-			in->ncut = 0;
-			put_bad(in, out);
-		}
-		if (in->state == VT_FILTER_TEXT && c >= ' ' && c < 0x7f && !current_set(in) && !in->single) {
-			size_t run = plain_run(p + i, n - i);
-
-			buf_append(out, p + i, run - 1);
-			i += run - 1;
-			put_character(in, p + i, 1, out);
-			continue;
-		}
-		if (((unsigned char)c < 0x20 || c == 0x7f) && control_byte(in, c, out))
-			continue;
-		switch (in->state) {
-		case VT_FILTER_TEXT: text_byte(in, c, out); break;
-		case VT_FILTER_OSC:
-			if (in->nosc < sizeof(in->osc))
-				in->osc[in->nosc++] = c;
-			break;
-		case VT_FILTER_STRING: break;
-		default:
-			if ((unsigned char)c >= 0x80) { /* not part of any sequence */
-				in->state = VT_FILTER_TEXT;
-				text_byte(in, c, out);
-			} else if (in->state == VT_FILTER_ESCAPE) {
-				escape_byte(in, c, out);
-			} else if (in->state == VT_FILTER_ESCAPE_MORE) {
-				escape_more_byte(in, c, out);
-			} else {
-				csi_byte(in, c, rows, out);
-			}
-		}
+	for (size_t i = 0, taken; i < n; i += taken) {
+		if (in->state == VT_FILTER_TEXT)
+			in->pending = 0;
+		taken = take_bytes(in, p + i, n - i, rows, out);
+		in->pending = in->state == VT_FILTER_TEXT ? in->ncut : in->pending + taken;
 	}
 	if (out->len > start)
 		in->drew = in->drawn_end == out->len;
@@ -422,6 +431,7 @@ void vt_filter_reset(struct vt_filter *in)
 {
 	in->state = VT_FILTER_TEXT;
 	in->ncut = in->nlast = 0;
+	in->pending = 0;
 }
 
 /* ---- skimming ---- */

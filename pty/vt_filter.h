@@ -65,8 +65,9 @@ struct vt_filter {
 	size_t nosc;
 	char cut[4], last[4]; /* the first bytes of a split character; the last complete one, for REP */
 	unsigned char ncut, nlast;
-	bool region, margins;                     /* only a part of the screen scrolls */
-	unsigned top, bottom;                     /* of the region, from 1 */
+	size_t pending;       /* bytes at the end of what was fed: the beginning of a character or sequence */
+	bool region, margins; /* only a part of the screen scrolls */
+	unsigned top, bottom; /* of the region, from 1 */
 	struct vt_filter_cursor cursor, saved[2]; /* of the normal and the alternate screen */
 	bool alternate;
 	bool drew;            /* the last that was passed on is a character */

@@ -1,7 +1,8 @@
 /*
  * attach: shows the current screen, then all output after it, exactly once.
  *
- * The daemon's screen has the offset of the output up to which it was drawn, and foreground.c continues from that byte.
+ * The daemon's screen has the offset of the output up to which it was drawn, and foreground.c continues from that byte,
+ * or from the first one of a character or control sequence of which the rest was not printed yet.
  * The position in the log is read before the screen: events after it are followed. Output printed before that position
  * but not on the screen yet is known from the process's record.
  */
@@ -44,7 +45,8 @@ static void read_screen(struct cli *c, const char *id, uint64_t printed, struct 
 		if (jval_bool(jval_get(q.result, "alternate"), false))
 			buf_str(ret, ALTERNATE);
 		jval_str_buf(jval_get(q.result, "ansi"), ret);
-		*ret_next = jval_uint(jval_get(q.result, "offset"), 0);
+		/* A daemon that was not upgraded yet has only the latter. */
+		*ret_next = jval_uint(jval_get(q.result, "resumeOffset"), jval_uint(jval_get(q.result, "offset"), 0));
 		return;
 	}
 	buf_str(ret, CLEAR);

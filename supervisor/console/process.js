@@ -146,12 +146,12 @@ function LiveTerminal({ process }) {
 			if (ended)
 				return;
 			stop();
-			made.term.reset();
+			made.reset();
 			made.term.resize(screen.cols, screen.rows);
 			setSize(`${screen.cols} × ${screen.rows}`);
 			made.write(screen.ansi);
 			if (!screen.ended)
-				stop = watchOutput(processId, "terminal", screen.offset, (frame) => frame.error ? setError(frame.error) : frame.gap ? show().catch(setError) : made.write(frame.data));
+				stop = watchOutput(processId, "terminal", screen.resumeOffset ?? screen.offset, (frame) => frame.error ? setError(frame.error) : frame.gap ? show().catch(setError) : made.write(frame.data));
 		};
 		const fit = async () => {
 			const at = made.fitter.proposeDimensions();

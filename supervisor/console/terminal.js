@@ -118,6 +118,13 @@ export class View {
 		return new Promise((shown) => this.term.write(text.replace(BIDI, "\ufffd"), shown));
 	}
 
+	// What was begun and not completed is forgotten, too.
+	reset() {
+		this.decoder = new TextDecoder();
+		this.pending = "";
+		this.term.reset();
+	}
+
 	fit() {
 		this.fitter.fit();
 	}

@@ -79,6 +79,7 @@ static void on_screen(void *ctx, const struct err *e, const struct screen *s, en
 	} else if (strcmp(l->format, "ansi") == 0) {
 		screen_ansi(s, l->scrollback, l->modes, &text);
 		jw_kstrn(&w, "ansi", buf_cstr(&text), text.len);
+		jw_kuint(&w, "resumeOffset", i.offset - i.pending);
 	} else {
 		screen_text(s, l->scrollback, &text);
 		jw_kstrn(&w, "text", buf_cstr(&text), text.len);

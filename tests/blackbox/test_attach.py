@@ -448,6 +448,18 @@ def test_attach_continues_where_the_screen_ends(home):
                 assert numbers == list(range(numbers[0], numbers[0] + len(numbers))), numbers
 
 
+def test_attach_continues_a_character_and_a_sequence_that_were_begun(home):
+    """The client gets their first bytes as well: the rest alone would be shown as text."""
+    for first, rest, whole in ((r"\303", r"\251", "é".encode()), (r"\033]0;a ti", r"tle\007", b"\x1b]0;a title\x07"), (r"\033[38;5;", r"9m", b"\x1b[38;5;9m")):
+        with background(home, "sh", "-c", f"stty raw -echo; printf 'here{first}'; head -c 1 >/dev/null; printf '{rest}end'; read x") as process:
+            home.cli("screen", process, "--wait", "here")
+            with Window(home, "attach", process) as w:
+                w.expect("here", escapes=True)
+                w.type("x")
+                w.expect("end", escapes=True)
+                assert whole + b"end" in w.seen, w.seen
+
+
 def test_attach_works_without_a_terminal(home):
     with home.rpc() as rpc:
         process = rpc.call("start_process", command=["sh", "-c", "echo early; read x; echo got $x; read y; echo end >&2; exit 6"],
