@@ -26,6 +26,8 @@ if [ "$prefix" = /usr ]; then
 	zsh=vendor-completions
 fi
 
+new=
+trap '[ -z "$new" ] || rm -f "$new"' EXIT
 put() { # set mode source target
 	if [ "$verb" = uninstall ]; then
 		[ "$1" = config ] || rm -f "$root$4"
@@ -35,12 +37,19 @@ put() { # set mode source target
 	if [ "$1" = config ] && [ -e "$root$4" ]; then
 		return
 	fi
-	install -D -m "$2" "$3" "$root$4"
+	# In one step: a daemon that runs executes its programs at any time.
+	new=$root$4.new
+	install -D -m "$2" "$3" "$new"
 	case $1 in
-	system | apparmor) sed -i "s|/usr/local/|$prefix/|g" "$root$4" ;;
+	system | apparmor) sed -i "s|/usr/local/|$prefix/|g" "$new" ;;
 	esac
+	mv -f "$new" "$root$4"
 }
 
+profiles=/sys/kernel/security/apparmor/profiles
+if [ -z "$root" ] && [ "$verb" = uninstall ] && [ -e /etc/apparmor.d/bailiff ] && [ -e $profiles ]; then
+	apparmor_parser -R /etc/apparmor.d/bailiff 2>/dev/null || true
+fi
 while read -r set mode source target; do
 	case $set in
 	'' | '#'*) continue ;;
@@ -64,7 +73,7 @@ done <packaging/files
 [ "$verb" = install ] || rmdir "$root$prefix/libexec/bailiff" "$root$prefix/share/bailiff/schemas" "$root$prefix/share/bailiff" \
 	"$root$prefix/share/doc/bailiff/setup" "$root$prefix/share/doc/bailiff" 2>/dev/null || true
 # The profile counts once the kernel has it; under DESTDIR that is the package's business.
-if [ -z "$root" ] && [ "$verb" = install ] && [ -e /etc/apparmor.d/bailiff ] && [ -e /sys/kernel/security/apparmor/profiles ]; then
+if [ -z "$root" ] && [ "$verb" = install ] && [ -e /etc/apparmor.d/bailiff ] && [ -e $profiles ]; then
 	apparmor_parser -r -T -W /etc/apparmor.d/bailiff || echo "install: the AppArmor profile /etc/apparmor.d/bailiff was not loaded" >&2
 fi
 echo "bailiff: ${verb}ed under $root$prefix"

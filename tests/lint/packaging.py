@@ -5,7 +5,9 @@ agree, units and profiles are correct as far as this machine's tools can tell, a
 import glob
 import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,10 +57,26 @@ def check_install():
                 with open(os.path.join(top, name)) as f:
                     if "/usr/local" in f.read():
                         problems.append(f"{name}: names /usr/local instead of the prefix")
+        check_upgrade(top, env)
         run("packaging/install.sh", "uninstall", BUILD, env=env)
         left = files_below(top)
         if left != ["etc/bailiff/config.json", "etc/bailiff/policy.json"]:
             problems.append(f"install.sh uninstall leaves {left}")
+
+
+def check_upgrade(top, env):
+    """A running daemon executes the programs at any time: each is replaced as a whole, and one that cannot be written stays as it was."""
+    before = {name: os.stat(os.path.join(top, name)) for name in files_below(top)}
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    failed = subprocess.run([os.path.join(ROOT, "packaging/install.sh"), "install", BUILD], env=dict(os.environ, **env), stdin=subprocess.DEVNULL, capture_output=True, cwd=ROOT,
+                            preexec_fn=limit)
+    after = {name: os.stat(os.path.join(top, name)) for name in files_below(top)}
+    changed = [name for name in before.keys() | after.keys() if name not in before or name not in after or before[name].st_size != after[name].st_size]
+    if failed.returncode == 0 or changed:
+        problems.append(f"install.sh with a full disk: status {failed.returncode}, changed {changed}")
 
 
 def check_versions():
