@@ -386,6 +386,26 @@ def test_files_and_outputs_are_private_to_their_submitter():
         assert s.fleet("run", "--dir", ".", "--", "cat", "file", env=s.identity("bob")).text == "secret\n", "its own copy"
 
 
+def test_a_folder_of_a_task_does_not_leave_its_workspace():
+    """The spec may name a folder of the workspace, and the files of the workspace, which are the submitter's, may contain links."""
+    with Permitted() as s, s.node() as n, tempfile.TemporaryDirectory(prefix="fx-") as outside, s.bus("bob") as bus:
+        listed(s, n)
+        os.makedirs(os.path.join(s.work, "sub"))
+        s.write("work/sub/file", "inside\n")
+        os.mkdir(os.path.join(outside, "deep"))
+        for name, target in (("absolute", outside), ("relative", "../" * 12 + outside)):
+            os.symlink(target, os.path.join(s.work, name))
+        s.fleet("run", "--id", "first", "--dir", ".", "--", "sh", "-c", "cat file 2>/dev/null; echo >made", env=s.identity("bob"))
+        document = bus.document("first")
+        for folder, end in (("sub", "completed"), ("absolute", "failed"), ("relative/deep", "failed")):
+            spec = json.dumps(dict(json.loads(document["spec"]), id=(task := folder.split("/")[0]), cwd=folder))
+            signature = base64.b64encode(s.keys["bob"].sign(spec.encode())).decode()
+            bus.overwrite(task, {"v": 1, "spec": spec, "submitter": s.keys["bob"].public, "signature": signature, "state": "queued", "attempt": 0})
+            bus.enqueue(task)
+            ended = state(s, task, "completed", "failed", "lost")
+            assert ended["state"] == end and os.listdir(outside) == ["deep"] and not os.listdir(os.path.join(outside, "deep")), (folder, ended)
+
+
 def test_acknowledgements_cannot_remove_what_is_stored():
     """The server executes a request that is built from its own acknowledgement without checking permissions."""
     with Permitted() as s, s.node() as n:
