@@ -101,6 +101,22 @@ def test_a_workspace_is_stored_once():
         assert "256 MiB" in s.fleet("submit", "--dir", ".", "--", "make", status=1).err.decode()
 
 
+def test_ignored_files_are_not_sent_when_git_fails():
+    """Such as in a folder of another user, which git refuses: what it ignores may be secret."""
+    with Server() as s:
+        subprocess.run(["git", "init", "-q", s.work], check=True, env=harness.environment())
+        os.mkdir(os.path.join(s.work, "sub"))
+        for name, text in ((".gitignore", ".env\n"), ("sub/.env", "secret\n"), ("sub/file", "text\n"), (".git/index", "damaged\n")):
+            with open(os.path.join(s.work, name), "w") as f:
+                f.write(text)
+        for folder in (".", "sub"):
+            err = s.fleet("submit", "--id", "sent", "--dir", folder, "--", "true", status=1).err.decode()
+            assert "git work tree" in err and "ls-files" in err, err
+        assert s.fleet("list", "--all", "--json").json == []
+        os.unlink(os.path.join(s.work, ".git/index"))
+        s.fleet("submit", "--dir", "sub", "--", "true")
+
+
 def test_errors_are_json_with_json():
     with Server() as s:
         done = s.fleet("show", "--json", "none", status=1)

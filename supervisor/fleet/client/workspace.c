@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,24 @@ static int run_git(const char *folder, struct buf *ret, struct err *e)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
 }
 
+/* Whether git would look for a work tree here: in the folder or above. */
+static bool has_git(int dir_fd)
+{
+	struct stat here, above;
+	fd_auto int fd = openat(dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	while (fd >= 0 && fstat(fd, &here) == 0) {
+		if (faccessat(fd, ".git", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			return true;
+		int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fd_close(&fd);
+		fd = up;
+		if (fd < 0 || fstat(fd, &above) < 0 || (above.st_dev == here.st_dev && above.st_ino == here.st_ino))
+			break;
+	}
+	return false;
+}
+
 static int list_names(const char *folder, int dir_fd, struct bundle_names *ret, struct err *e)
 {
 	buf_auto struct buf list = BUF_INIT;
@@ -53,6 +72,12 @@ static int list_names(const char *folder, int dir_fd, struct bundle_names *ret, 
 
 	if (r < 0)
 		return -1;
+	if (r == 1 && has_git(dir_fd)) /* all files would be more than what was asked for */
+		return err_set(
+			e, ERR_STATE,
+			"it is in a git work tree, and git cannot list the files that are not ignored; 'git -C %s "
+			"ls-files' says why",
+			folder);
 	if (r == 1)
 		return bundle_names_walk(dir_fd, ret, e);
 	for (size_t at = 0; at < list.len; at += strlen(list.data + at) + 1)
