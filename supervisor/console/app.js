@@ -139,14 +139,17 @@ function usePending() {
 	return { count: data ? data.actions.length : 0, reload };
 }
 
+const MODIFIERS = ["Shift", "Control", "Alt", "AltGraph", "Meta", "CapsLock"];
+
 function useKeys(openHelp) {
-	const prefix = useRef(0);
+	const prefix = useRef(false);
 	useEffect(() => {
 		const keys = (e) => {
-			if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select, dialog, .xterm"))
+			if (e.ctrlKey || e.metaKey || e.altKey || MODIFIERS.includes(e.key) || e.target.closest("input, textarea, select, dialog, .xterm"))
 				return;
-			if (Date.now() - prefix.current < 1500) {
-				prefix.current = 0;
+			// However late it comes: after "g" a letter is never the answer to a question.
+			if (prefix.current) {
+				prefix.current = false;
 				const route = ROUTES.find((r) => r.key === e.key);
 				if (route) {
 					location.hash = `#/${route.name}`;
@@ -154,7 +157,7 @@ function useKeys(openHelp) {
 				}
 				e.stopImmediatePropagation();
 			} else if (e.key === "g") {
-				prefix.current = Date.now();
+				prefix.current = true;
 			} else if (e.key === "?") {
 				openHelp();
 			} else if (e.key === "/") {

@@ -70,7 +70,7 @@ function Question({ action, onDone }) {
 	const [error, setError] = useState(null);
 	const [busy, setBusy] = useState(false);
 	const [armed, setArmed] = useState(false);
-	const since = useRef(Date.now());
+	const since = useRef(performance.now());
 	const root = useRef();
 	const { data: process } = useCall("get_process", { processId: action.processId }, { skip: !action.processId });
 	const permission = action.actionType === "permission";
@@ -100,7 +100,7 @@ function Question({ action, onDone }) {
 
 	const keys = useRef();
 	keys.current = (e) => {
-		if (!permission || e.repeat || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select, dialog") || Date.now() - since.current < CHANGED_MS)
+		if (!permission || e.repeat || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select, dialog") || e.timeStamp - since.current < CHANGED_MS)
 			return;
 		const scope = { y: "once", s: "session", w: "always" }[e.key];
 		if (scope === "always" && !canAlways)

@@ -283,7 +283,8 @@ export const Tabs = ({ tabs, value, onChange, label }) => html`<div class="tabs"
 	}}>${tabs.map(([key, text, count]) => html`<button role="tab" id=${`tab-${key}`} aria-selected=${String(key === value)} tabindex=${key === value ? 0 : -1}
 	onClick=${() => onChange(key)}>${text}${count !== undefined && html` <span class="count num">${count}</span>`}</button>`)}</div>`;
 
-// A modal dialog. Focus is kept inside and returns to where it was; Escape closes it.
+// A modal dialog. Focus is kept inside and returns to where it was; Escape closes it. Enter that is held down since before it was
+// opened presses no button.
 export function Dialog({ title, onClose, children, alert }) {
 	const ref = useRef();
 	useLayoutEffect(() => {
@@ -294,7 +295,8 @@ export function Dialog({ title, onClose, children, alert }) {
 	return html`<dialog ref=${ref} role=${alert ? "alertdialog" : "dialog"} aria-labelledby="dialog-title" onCancel=${(e) => {
 		e.preventDefault();
 		onClose();
-	}} onClick=${(e) => e.target === ref.current && onClose()}><div class="dialog-body"><h2 id="dialog-title">${title}</h2>${children}</div></dialog>`;
+	}} onKeyDown=${(e) => e.repeat && e.key === "Enter" && e.target.closest("button") && e.preventDefault()}
+		onClick=${(e) => e.target === ref.current && onClose()}><div class="dialog-body"><h2 id="dialog-title">${title}</h2>${children}</div></dialog>`;
 }
 
 // A button that asks once more: confirm is the question.
