@@ -1,6 +1,10 @@
 """Child agents: a thread and a sandbox of their own, input, waiting, resuming, closing, also across a restart."""
 
+import contextlib
+import os
+
 import harness
+from test_policy import Policed, pending
 
 
 def parent(rpc):
@@ -124,6 +128,70 @@ def test_subagents_after_restarts(home):
         rpc.call("resume_subagent", subagentId=other)
         harness.until("it runs", lambda: one(rpc, other)["status"] == "running")
         rpc.call("close_subagent", subagentId=other)
+
+
+@contextlib.contextmanager
+def asks_for_cat():
+    with Policed({"permissions": {"ask": ["Bash(cat:*)"]}}) as home:
+        yield home
+
+
+def question(rpc):
+    return harness.until("a person is asked", lambda: pending(rpc))[0]["actionId"]
+
+
+def test_close_ends_a_child_that_has_not_begun():
+    with asks_for_cat() as home, home.rpc() as rpc:
+        p = parent(rpc)
+        asked, launched = spawn(rpc, p, command=["cat", "-"])["subagentId"], None
+        question(rpc)
+        for _ in range(3):
+            launched = spawn(rpc, p, command=["sleep", "1000"])["subagentId"]
+            rpc.call("close_subagent", subagentId=launched)
+            assert [s["status"] for s in rpc.call("wait_subagents", subagentIds=[launched])["subagents"]] == ["closed"]
+        assert rpc.call("close_subagent", subagentId=asked)["status"] == "closing"
+        assert [s["status"] for s in rpc.call("wait_subagents", subagentIds=[asked])["subagents"]] == ["closed"]
+        assert not pending(rpc), "nobody is asked about a command that will not run"
+        harness.until("nothing of them is left", lambda: all("endedAt" in x for x in rpc.call("list_processes")["processes"]))
+        types = [(e["type"], e.get("subagentId")) for e in rpc.events()]
+        assert types.index(("subagent.failed", asked)) < types.index(("subagent.closed", asked)), types
+        harness.validate(harness.event_validators(), rpc.events())
+        assert rpc.call("verify_store")["ok"]
+
+
+def test_a_child_gets_only_the_input_of_its_own_run():
+    with asks_for_cat() as home, home.rpc() as rpc:
+        child = spawn(rpc, parent(rpc), command=["cat", "-"], input="of a start that was denied\n")["subagentId"]
+        rpc.call("respond_action", actionId=question(rpc), decision="deny")
+        rpc.call("wait_subagents", subagentIds=[child])
+        for given in ("one\n", "two\n"):
+            rpc.call("resume_subagent", subagentId=child)
+            asked = question(rpc)
+            rpc.call("send_subagent_input", subagentId=child, input=given, eof=True)
+            rpc.call("respond_action", actionId=asked, decision="allow")
+            s = rpc.call("wait_subagents", subagentIds=[child])["subagents"][0]
+            assert rpc.call("read_output", outputRef=s["outputRef"])["data"] == given, s
+
+
+def test_a_child_waits_for_permission_across_a_restart():
+    with asks_for_cat() as home:
+        with home.rpc() as rpc:
+            p = parent(rpc)
+            child = spawn(rpc, p, commandLine="echo x >>ran; cat <ran", cwd=home.work, isolation={"sandbox": {"workspace": home.work}})["subagentId"]
+            asked = question(rpc)
+            other = spawn(rpc, p, command=["cat", "-"], input="only in memory\n")["subagentId"]
+            harness.until("both are asked about", lambda: len(pending(rpc)) == 2)
+        home.kill_part("runtime")
+        with home.rpc() as rpc:
+            assert one(rpc, child)["status"] == "accepted", one(rpc, child)
+            s = rpc.call("wait_subagents", subagentIds=[other])["subagents"][0]
+            assert "its input was lost" in s["statusReason"] and s["resumable"], s
+            assert [a["actionId"] for a in pending(rpc)] == [asked], pending(rpc)
+            rpc.call("respond_action", actionId=asked, decision="allow")
+            assert rpc.call("wait_subagents", subagentIds=[child])["subagents"][0]["status"] == "completed"
+            with open(os.path.join(home.work, "ran")) as f:
+                assert f.read() == "x\n"
+            assert rpc.call("verify_store")["ok"]
 
 
 def test_a_cancelled_task_ends_its_subagents_first(home):

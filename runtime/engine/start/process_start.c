@@ -406,6 +406,7 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 static void start_held(struct engine *engine, struct pending_start *h)
 {
 	const struct start_request *r = &h->record.spec.request;
+	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
 
 	strmap_del(&engine->processes->pending, r->process_id);
 	if (r->owner && process_owner(engine, r->owner)->wanted &&
@@ -413,8 +414,12 @@ static void start_held(struct engine *engine, struct pending_start *h)
 		struct err e = ERR_INIT;
 		err_set(&e, ERR_STATE, "it is no longer wanted");
 		/* A tool call ends only with its process; the other owners have ended already. */
-		reject_start(engine, r, &e, r->owner == OWNER_TOOL, h->fn, h->ctx);
+		if (r->approval || r->hooked)
+			permission_fail(engine_process(engine, r->process_id), &e);
+		else
+			reject_start(engine, r, &e, r->owner == OWNER_TOOL, h->fn, h->ctx);
 		pending_start_free(h);
+		hook_wait_free(hooks);
 		return;
 	}
 	start_process(engine, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);

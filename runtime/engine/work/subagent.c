@@ -82,6 +82,29 @@ bool subagent_doc_of(struct engine *engine, const char *id, struct buf *text, st
 	return false;
 }
 
+struct process_search {
+	const char *subagent_id;
+	struct process *found;
+};
+
+static void match_process(void *ctx, const char *id, void *value)
+{
+	struct process_search *s = ctx;
+	struct process *p = value;
+
+	if (p->owner == OWNER_SUBAGENT && strcmp(p->owner_id, s->subagent_id) == 0 && p->state < PROCESS_ENDING)
+		s->found = p;
+}
+
+/* Also one that waits for permission or is being launched: the document names it only once it has begun. */
+static struct process *live_process(struct engine *engine, const char *id)
+{
+	struct process_search s = { .subagent_id = id };
+
+	strmap_each(&engine->processes->live, match_process, &s);
+	return s.found;
+}
+
 /* Runs after the commit, and at a restart if no process was recorded. */
 static void subagent_launch(struct engine *engine, const char *id)
 {
@@ -239,6 +262,18 @@ void engine_spawn_subagent(struct engine *engine, const json_t *params, const st
 
 /* ---- its process ---- */
 
+/* The end of its process also completes a close_subagent that waited for it. */
+static void finish_closing(struct transaction *tx, const struct subagent_doc *d)
+{
+	char reason[200] = "closed";
+
+	if (!d->closing)
+		return;
+	if (d->statusReason.type == JT_STRING)
+		jval_str(d->statusReason, reason, sizeof reason);
+	subagent_closed_fact(tx, d, reason, NULL);
+}
+
 /* Policy, hooks or a person rejected the start, or the sandbox could not be built. */
 static void subagent_refused(struct engine *engine, const char *id, const struct err *e, const char *data,
 			     unsigned long len)
@@ -246,13 +281,14 @@ static void subagent_refused(struct engine *engine, const char *id, const struct
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
 
-	if (!subagent_doc_of(engine, id, &text, &d))
+	if (!subagent_doc_of(engine, id, &text, &d) || subagent_doc_ended(&d))
 		return;
 	struct transaction *own = transaction_new_internal(engine);
 	EMIT(subagent_failed, own, subagent_scope(&d, NULL, NULL),
 	     .envelope = { .status = "failed", .status_reason = e->message },
 	     .category = e->code == ERR_PERMISSION || e->code == ERR_NOT_ALLOWED ? "permission" : "spawn",
 	     .message = e->message);
+	finish_closing(own, &d);
 	transaction_commit(own);
 	subagent_ended(engine, id);
 }
@@ -305,14 +341,7 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 		EMIT(subagent_failed, tx, s, .envelope = { .status = o->status, .status_reason = o->message },
 		     .category = o->category, .message = o->message, .exitCode = code,
 		     .outputRefs = json_stream_names(p));
-	/* The process's end also completes a close_subagent that waited for it. */
-	if (d.closing) {
-		char reason[200] = "closed";
-
-		if (d.statusReason.type == JT_STRING)
-			jval_str(d.statusReason, reason, sizeof reason);
-		subagent_closed_fact(tx, &d, reason, NULL);
-	}
+	finish_closing(tx, &d);
 }
 
 /* A start that waited for policy or hooks is dropped if the subagent was closed meanwhile. */
@@ -380,10 +409,11 @@ void engine_send_subagent_input(struct engine *engine, const json_t *params, con
 		return transaction_reject(tx, &e);
 	}
 	input_fact(tx, &doc, input, eof);
-	if (doc.supervised && doc.processId[0])
-		subagent_write_input(engine, &doc, doc.processId, input, eof);
-	else if (doc.supervised)
+	/* Until it has begun (again), processId is that of the run before, if any. */
+	if (doc.supervised && strcmp(doc.status, "accepted") == 0)
 		subagent_first_input(engine, id, input, eof);
+	else if (doc.supervised)
+		subagent_write_input(engine, &doc, doc.processId, input, eof);
 	jw_kstr(&tx->w, "subagentId", id);
 	jw_kuint(&tx->w, "bytes", strlen(input));
 	transaction_commit(tx);
@@ -411,6 +441,7 @@ void engine_resume_subagent(struct engine *engine, const json_t *params, const s
 	/* A resumed subagent keeps its id and thread, and gets a new process. */
 	subagent_status_fact(engine, tx, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
 			     c->request_id);
+	subagent_forget_input(engine, id); /* of a start that was rejected */
 	if (input)
 		input_fact(tx, &doc, input, false);
 	if (input && doc.supervised)
@@ -472,12 +503,8 @@ void engine_report_subagent(struct engine *engine, const json_t *params, const s
 /* SIGTERM first; the process is killed after the grace period. */
 static void end_process(struct engine *engine, const char *id)
 {
-	buf_auto struct buf text = BUF_INIT;
-	struct subagent_doc d;
+	struct process *p = live_process(engine, id);
 
-	if (!subagent_doc_of(engine, id, &text, &d))
-		return;
-	struct process *p = d.processId[0] ? engine_process(engine, d.processId) : NULL;
 	if (p)
 		process_enforce_end(p, PROCESS_END_USER, &p->by, SIGTERM, engine->o.stop_grace_ms, "parent_cancelled");
 }
@@ -506,7 +533,7 @@ static void close_below(struct transaction *tx, enum view_kind kind, const char 
 
 static void close_one(struct transaction *tx, const struct subagent_doc *doc, const char *reason, unsigned depth)
 {
-	struct process *p = doc->processId[0] ? engine_process(tx->engine, doc->processId) : NULL;
+	struct process *p = live_process(tx->engine, doc->subagentId);
 
 	if (depth < DEPTH_MAX) /* bounds the recursion */
 		close_below(tx, VIEW_THREAD_SUBAGENT, doc->threadId, "its parent was closed", depth);
@@ -526,6 +553,7 @@ void engine_close_subagent(struct engine *engine, const json_t *params, const st
 {
 	const char *id = param_str(params, "subagentId"), *reason = param_str(params, "reason");
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	const bool runs = live_process(engine, id) != NULL;
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
@@ -545,7 +573,7 @@ void engine_close_subagent(struct engine *engine, const json_t *params, const st
 	}
 	transaction_after_commit(tx, after_closing, id);
 	jw_kstr(&tx->w, "subagentId", id);
-	jw_kstr(&tx->w, "status", doc.processId[0] && engine_process(engine, doc.processId) ? "closing" : "closed");
+	jw_kstr(&tx->w, "status", runs ? "closing" : "closed");
 	transaction_commit(tx);
 }
 
@@ -577,7 +605,36 @@ void task_subagents_end(struct engine *engine, const char *task_id, const char *
 	transaction_commit(tx);
 }
 
-/* Finds starts that were recorded and never became a process. Processes have their own recovery. */
+#define INPUT_LOST "the runtime was restarted before it started, and its input was lost: resume it with the input"
+
+/* Continues one that has no outcome yet. Running processes have their own recovery. */
+static void recover_one(struct engine *engine, const struct subagent_doc *d)
+{
+	const bool unstarted = strcmp(d->status, "accepted") == 0;
+	/* The first input was only in memory. Do not start the command without it. */
+	const bool lost = unstarted && d->inputs != VIEW_ABSENT;
+	struct process *p = live_process(engine, d->subagentId);
+
+	if (p && d->closing) {
+		end_process(engine, d->subagentId);
+	} else if (p && lost) { /* it waits for permission */
+		process_enforce_end(p, PROCESS_END_USER, NULL, SIGTERM, 0, INPUT_LOST);
+	} else if (!p && d->closing) { /* its process was being launched, and never ran */
+		struct transaction *tx = transaction_new_internal(engine);
+
+		finish_closing(tx, d);
+		transaction_commit(tx);
+	} else if (!p && lost) {
+		struct err e = ERR_INIT;
+
+		err_set(&e, ERR_UNAVAILABLE, INPUT_LOST);
+		subagent_refused(engine, d->subagentId, &e, NULL, 0);
+	} else if (!p && unstarted) {
+		subagent_launch(engine, d->subagentId);
+	}
+}
+
+/* After permission_resume: a start that was allowed is not repeated. */
 void subagent_recover(struct engine *engine)
 {
 	view_ids_auto struct view_ids live = VIEW_IDS_INIT;
@@ -588,31 +645,8 @@ void subagent_recover(struct engine *engine)
 		struct subagent_doc doc;
 		char turn[ID_SIZE];
 
-		if (!subagent_doc_of(engine, live.id[i], &text, &doc) || !doc.supervised ||
-		    subagent_turn_of(&doc, turn)) /* the recovery of its call submits the turn */
-			continue;
-		/* A close that was recorded before the restart is carried out now. */
-		if (doc.processId[0] && engine_process(engine, doc.processId)) {
-			if (doc.closing)
-				end_process(engine, live.id[i]);
-			continue;
-		}
-		if (strcmp(doc.status, "accepted") != 0 || doc.closing)
-			continue;
-		if (doc.inputs != VIEW_ABSENT) {
-			/*
-			 * Its first input was only in memory and is lost with the old runtime. Do not start it
-			 * without the input.
-			 */
-			struct err lost = ERR_INIT;
-
-			err_set(&lost, ERR_UNAVAILABLE,
-				"the runtime was restarted before it started, and its input was lost: resume it with "
-				"the "
-				"input");
-			subagent_refused(engine, live.id[i], &lost, NULL, 0);
-		} else {
-			subagent_launch(engine, live.id[i]);
-		}
+		/* The turn of a tool call is submitted by the recovery of the call. */
+		if (subagent_doc_of(engine, live.id[i], &text, &doc) && doc.supervised && !subagent_turn_of(&doc, turn))
+			recover_one(engine, &doc);
 	}
 }

@@ -25,6 +25,7 @@ void subagent_write_input(struct engine *engine, const struct subagent_doc *d, c
 			  const char *input, bool eof);
 /* Input that arrives before the process waits for its start. */
 void subagent_first_input(struct engine *engine, const char *id, const char *text, bool eof);
+void subagent_forget_input(struct engine *engine, const char *id);
 void subagent_give_first_input(struct engine *engine, const struct subagent_doc *d, const char *process_id);
 /* What to do after the commit of a closing: end its process, or only reply to its waiters. */
 void subagent_after_commit(struct engine *engine, const char *id, bool end);

@@ -153,14 +153,45 @@ void subagent_client_disconnected(struct engine *engine, uint64_t connection)
  * In memory only. If the runtime dies before the start, subagent_recover fails the subagent instead of starting it
  * without its input.
  */
+static void free_input(struct engine *engine, struct queued_input *n)
+{
+	TAILQ_REMOVE(&engine->work->subagents.inputs, n, link);
+	free(n->text);
+	free(n);
+}
+
+/* Also drops the input of subagents that will not start: they have ended, or could not be recorded. */
 void subagent_first_input(struct engine *engine, const char *id, const char *text, bool eof)
 {
+	struct queued_input *old, *next;
+
+	for (old = TAILQ_FIRST(&engine->work->subagents.inputs); old; old = next) {
+		buf_auto struct buf doc = BUF_INIT;
+		struct subagent_doc d;
+		struct err e = ERR_INIT;
+		const int r = view_read_speculative(engine->o.store, &subagent_schema, old->id, &doc, &d, &e);
+
+		next = TAILQ_NEXT(old, link);
+		if (strcmp(old->id, id) != 0 && (r > 0 || (r == 0 && subagent_doc_ended(&d))))
+			free_input(engine, old);
+	}
 	struct queued_input *n = mem_zalloc(1, sizeof *n);
 
 	id_copy(n->id, id);
 	n->text = mem_strdup(text);
 	n->eof = eof;
 	TAILQ_INSERT_TAIL(&engine->work->subagents.inputs, n, link);
+}
+
+void subagent_forget_input(struct engine *engine, const char *id)
+{
+	struct queued_input *n, *next;
+
+	for (n = TAILQ_FIRST(&engine->work->subagents.inputs); n; n = next) {
+		next = TAILQ_NEXT(n, link);
+		if (strcmp(n->id, id) == 0)
+			free_input(engine, n);
+	}
 }
 
 static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len)
@@ -233,11 +264,8 @@ void subagent_done(struct engine *engine)
 
 	while ((w = TAILQ_FIRST(&engine->work->subagents.waiters)))
 		reject_waiter(engine, w, "the daemon is stopping");
-	while ((n = TAILQ_FIRST(&engine->work->subagents.inputs))) {
-		TAILQ_REMOVE(&engine->work->subagents.inputs, n, link);
-		free(n->text);
-		free(n);
-	}
+	while ((n = TAILQ_FIRST(&engine->work->subagents.inputs)))
+		free_input(engine, n);
 	while ((a = TAILQ_FIRST(&engine->work->subagents.after))) {
 		TAILQ_REMOVE(&engine->work->subagents.after, a, link);
 		free(a);
