@@ -158,6 +158,18 @@ def test_cancelling_a_task_ends_its_agent(home):
         assert types.index("turn.failed") < types.index("task.cancelled"), types
 
 
+def test_a_paused_task_of_an_agent_begins_with_the_agent(home):
+    with home.rpc() as rpc, model(home, rpc, [{"text": "Done."}]):
+        first = rpc.call("create_task", objective="first")["taskId"]
+        task = rpc.call("create_task", objective="then", autoComplete=True, agent={"prompt": "then"}, cwd=home.work, blockedBy=[first])["taskId"]
+        rpc.call("start_task", taskId=task)
+        rpc.call("pause_task", taskId=task)
+        rpc.call("unlink_tasks", taskId=task, kind="blocked_by", targetId=first)
+        rpc.call("resume_task", taskId=task)
+        record = until("it has ended", lambda: (lambda t: t if "endedAt" in t else None)(rpc.call("get_task", taskId=task)))
+        assert record["status"] == "completed" and record["worker"]["kind"] == "agent", record
+
+
 def test_an_attempt_of_an_agent_survives_the_death_of_the_runtime(home):
     with home.rpc() as rpc, model(home, rpc, [{"calls": [call("shell", command="echo x >> count; sleep 1")]}, {"text": "Done."}]) as p:
         task = rpc.call("create_task", objective="run", autoComplete=True, agent={"prompt": "run"}, cwd=home.work)["taskId"]

@@ -324,55 +324,6 @@ def test_cancellation_is_requested_and_then_proved(home):
         check_all(home, rpc)
 
 
-def test_pause_and_resume(home):
-    with home.rpc() as rpc:
-        id = make(rpc, commandLine="while :; do echo tick; sleep 0.02; done", idleMs=60000)
-        process = rpc.call("start_task", taskId=id)["processId"]
-        reaches(rpc, id, "running")
-        pid = rpc.call("get_process", processId=process)["pid"]
-        # What ended just before it has a parent that stands still, and stays a zombie.
-        stopped = lambda: all(st[1] in "TZ" for st in (harness.stat_of(p) for p, _ in harness.descendants_of(pid)) if st)
-        until("it prints", lambda: rpc.outputs(process)["stdout"])
-        rpc.call("pause_task", taskId=id, reason="lunch")
-        record = task(rpc, id)
-        assert record["status"] == "paused" and record["statusReason"] == "lunch", record
-        until("everything stands still", stopped)
-        said = next(e for e in rpc.events(taskId=id) if e["type"] == "task.paused")
-        assert said["payload"]["stopped"][0]["processId"] == process, said
-        rpc.fails("append_task_progress", {"taskId": id, "percent": 1}, code=-32015)
-    crash(home)
-    with home.rpc() as rpc:
-        assert task(rpc, id)["status"] == "paused"
-        rpc.call("resume_task", taskId=id)
-        assert task(rpc, id)["status"] == "running"
-        size = len(rpc.outputs(process)["stdout"])
-        until("it prints again", lambda: len(rpc.outputs(process)["stdout"]) > size)
-        rpc.call("pause_task", taskId=id)
-        rpc.call("cancel_task", taskId=id)
-        assert reaches(rpc, id, *ENDED)["status"] == "cancelled"
-        queued, first = make(rpc), make(rpc)
-        rpc.call("link_tasks", taskId=queued, kind="blocked_by", targetId=first)
-        rpc.call("start_task", taskId=queued)
-        rpc.call("pause_task", taskId=queued)
-        assert rpc.call("resume_task", taskId=queued)["status"] == "queued"
-        check_all(home, rpc)
-
-
-def test_resume_after_a_completed_attempt_runs_nothing_again(home):
-    with home.rpc() as rpc:
-        id = make(rpc, commandLine="echo x >>ran", cwd=home.work, autoComplete=False)
-        rpc.call("start_task", taskId=id)
-        reaches(rpc, id, "waiting_input")
-        rpc.call("pause_task", taskId=id)
-        assert rpc.call("resume_task", taskId=id)["status"] == "waiting_input"
-        record = task(rpc, id)
-        assert record["status"] == "waiting_input" and record["attemptCount"] == 1, record
-        rpc.call("complete_task", taskId=id)
-        with open(os.path.join(home.work, "ran")) as f:
-            assert f.read() == "x\n"
-        check_all(home, rpc)
-
-
 def test_parallel_limit_applies_to_tasks():
     with harness.Home(config={"maxTasks": 2}) as home, home.rpc() as rpc:
         ids = [make(rpc, commandLine="while ! test -e go; do sleep 0.02; done", cwd=home.work, autoComplete=True) for _ in range(5)]

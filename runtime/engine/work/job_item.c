@@ -454,18 +454,31 @@ static void item_ended(struct process *p, const struct process_outcome *o, struc
 		failed_fact(p->engine, &j, &d, tx, NULL, &end);
 }
 
-/* A start that waited for policy or hooks is dropped if the item must not run now; job_launch repeats it later. */
+/*
+ * A start that waited for policy or hooks is dropped if the item must not run now; job_launch repeats it later. If a
+ * person or hooks have allowed it while the task is paused, it starts, and is stopped at once.
+ */
 static bool item_wanted(struct engine *engine, const char *owner_id, const char *process_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	job_auto struct job j = JOB_INIT;
 	struct job_item_doc d;
 
-	return item_of_process(engine, process_id, &j, &text, &d) == 0 && may_run(engine, &j);
+	return item_of_process(engine, process_id, &j, &text, &d) == 0 &&
+	       (may_run(engine, &j) || (engine_process(engine, process_id) && strcmp(j.d.status, "cancelling") != 0 &&
+					task_is_paused(engine, j.d.taskId)));
+}
+
+static void item_started(struct process *p, struct transaction *tx)
+{
+	if (task_is_paused(p->engine, p->task_id))
+		process_set_paused(p, true);
 }
 
 extern const struct process_owner_ops job_item_owner;
-const struct process_owner_ops job_item_owner = { .refused = item_refused, .wanted = item_wanted, .ended = item_ended };
+const struct process_owner_ops job_item_owner = {
+	.refused = item_refused, .wanted = item_wanted, .started = item_started, .ended = item_ended
+};
 
 /* ---- the end of an agent's turn ---- */
 

@@ -109,6 +109,8 @@ void task_begin(struct engine *engine, const struct task *t, struct transaction 
 	     .status = ret->status, .worker = worker_json, .inputRefs = json_from_writer(write_input_refs, &t->d, 0),
 	     .retryPolicy = t->d.retryPolicy.type == JT_OBJECT ? json_from_jval(t->d.retryPolicy) : JSON_NONE,
 	     .reason = reason);
+	if (client && c)
+		task_set_worker(engine, t->d.taskId, c);
 }
 
 /* For the engine itself: the scheduler, a retry, or dependencies that are met. */
@@ -283,6 +285,12 @@ void task_attempt_failed(struct engine *engine, const struct task *t, struct tra
 		queued_fact(t, tx, NULL, "backoff", "the next attempt waits for the end of its delay", 0, due);
 		task_wake(engine, due);
 	}
+	if (t->status == TASK_PAUSED) { /* resume_task begins that attempt */
+		mem_auto char *why = jval_strdup(t->d.statusReason);
+
+		EMIT(task_paused, tx, task_scope(&t->d, NULL), .envelope = { .status = "paused", .status_reason = why },
+		     .stopped = JSON_EMPTY_ARRAY, .reason = why);
+	}
 }
 
 /* ---- callbacks as the owner of a process ---- */
@@ -336,6 +344,8 @@ static void task_started(struct process *p, struct transaction *tx)
 
 	if (owned_attempt(p, &t) < 0)
 		return;
+	if (t.status == TASK_PAUSED) /* approved, or checked by hooks, during the pause */
+		process_set_paused(p, true);
 	EMIT(run_status, tx, process_scope(p), .envelope = { .status = "running", .phase = "running" },
 	     .phase = "running", .attempt = opt_int(t.d.attemptCount));
 }
@@ -419,14 +429,18 @@ void task_next(struct engine *engine, const char *task_id)
 	task_dispatch(engine);
 }
 
-/* A start that waited for policy or hooks is dropped if its attempt is no longer the current one. */
+/*
+ * A start that waited for policy or hooks is dropped if its attempt is no longer the current one. In a paused task,
+ * resume_task launches it again, unless a person or hooks have allowed it: then it starts, and is stopped at once.
+ */
 static bool task_wanted(struct engine *engine, const char *task_id, const char *process_id)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
 	return task_read(engine, task_id, &t, &e) == 0 && t.d.attemptOpen &&
-	       strcmp(t.d.currentProcessId, process_id) == 0 && t.status != TASK_CANCELLING && t.status != TASK_PAUSED;
+	       strcmp(t.d.currentProcessId, process_id) == 0 && t.status != TASK_CANCELLING &&
+	       (t.status != TASK_PAUSED || engine_process(engine, process_id));
 }
 
 /* The runtime may have died between the end of the task and that of its process. A task that is not known has ended. */
@@ -496,8 +510,6 @@ static void begin_for_request(struct transaction *tx, const struct task *t, cons
 	struct task_begun begun;
 
 	task_begin(tx->engine, t, tx, &tx->caller, reason, work, &begun);
-	if (begun.how == TASK_BEGUN && work == TASK_WORK_CLIENT)
-		task_set_worker(tx->engine, t->d.taskId, &tx->caller);
 	transaction_after_commit(tx, task_launch, t->d.taskId);
 	jw_kstr(&tx->w, "taskId", t->d.taskId);
 	jw_kstr(&tx->w, "status", begun.status);

@@ -152,6 +152,7 @@ json_t *command_read(struct engine *engine, struct jval command, struct jval ref
 int task_may_run(struct engine *engine, const char *task_id, struct err *e);
 /* Something that a task in cancellation waits for may have ended (row DUE). */
 void task_cancel_due(struct engine *engine, const char *task_id);
+bool task_is_paused(struct engine *engine, const char *task_id);
 
 /* task_agent.c */
 enum task_work { TASK_WORK_CLIENT, TASK_WORK_COMMAND, TASK_WORK_AGENT };
@@ -270,6 +271,9 @@ void task_cancel_resume(struct engine *engine, const char *task_id); /* asks its
 void task_cancel_own(struct engine *engine, const char *task_id,
 		     const char *reason); /* cancelled by the engine itself */
 void task_processes_end(struct engine *engine, const char *task_id, const char *reason);
+
+/* task_verbs.c */
+void task_stop_processes(struct engine *engine, const char *task_id); /* as pause_task does */
 
 /* job.c */
 bool job_open_of_task(struct engine *engine, const char *task_id, char ret_job[ID_SIZE]);

@@ -435,6 +435,14 @@ int task_may(const struct task *t, enum task_verb v, struct err *e)
 		       t->d.status, verb_names[v], possible.len ? possible.data : "nothing");
 }
 
+bool task_is_paused(struct engine *engine, const char *task_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	return task_id[0] && task_read(engine, task_id, &t, &e) == 0 && t.status == TASK_PAUSED;
+}
+
 /* Ids of unknown tasks are accepted: clients may use ids of their own. */
 int task_may_run(struct engine *engine, const char *task_id, struct err *e)
 {

@@ -206,11 +206,8 @@ static void recover_task(struct engine *engine, const char *task_id)
 		w->gone_us = engine_real(engine);
 		free(strmap_put(&engine->work->task_workers, task_id, w));
 	}
-	struct process *p = t.d.currentProcessId[0] ? engine_process(engine, t.d.currentProcessId) : NULL;
-	if (t.status == TASK_PAUSED && p) {
-		p->paused = true;
-		p->paused_ns = engine_now(engine);
-	}
+	if (t.status == TASK_PAUSED)
+		task_stop_processes(engine, task_id);
 	if (t.status == TASK_CANCELLING)
 		task_cancel_resume(engine, task_id);
 	else if (t.d.attemptOpen)

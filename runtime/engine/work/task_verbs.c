@@ -130,32 +130,49 @@ void engine_append_task_progress(struct engine *engine, const json_t *params, co
 /* All processes that work for the task. The signal goes to the command's process group. */
 struct pause_request {
 	const char *task_id;
-	struct jw *w;
 	bool pause; /* false: resume */
-	unsigned count;
 };
 
 /* Processes that have exited, or have the wanted state already, are left alone. */
 static void pause_process(void *ctx, const char *id, void *value)
 {
-	struct pause_request *h = ctx;
+	const struct pause_request *h = ctx;
 	struct process *p = value;
 
-	if (strcmp(p->task_id, h->task_id) != 0 || p->gone || p->paused == h->pause)
-		return;
-	process_set_paused(p, h->pause);
-	h->count++;
-	/* Only a pause lists the processes in its event. */
-	if (!h->w)
-		return;
-	jw_obj(h->w);
-	jw_kstr(h->w, "processId", p->id);
-	jw_kstr(h->w, "signal", h->pause ? "STOP" : "CONT");
-	jw_kstr(h->w, "scope", "process_group");
-	jw_obj_end(h->w);
+	if (strcmp(p->task_id, h->task_id) == 0 && !p->gone)
+		process_set_paused(p, h->pause);
 }
 
-/* The processes are stopped before the fact is durable, so it must be recorded even if space is short (STORE_MUST). */
+void task_stop_processes(struct engine *engine, const char *task_id)
+{
+	struct pause_request h = { .task_id = task_id, .pause = true };
+
+	strmap_each(&engine->processes->live, pause_process, &h);
+}
+
+struct stopped_list {
+	const char *task_id;
+	struct jw w;
+};
+
+static void list_process(void *ctx, const char *id, void *value)
+{
+	struct stopped_list *l = ctx;
+	const struct process *p = value;
+
+	if (strcmp(p->task_id, l->task_id) != 0 || p->gone || p->paused)
+		return;
+	jw_obj(&l->w);
+	jw_kstr(&l->w, "processId", p->id);
+	jw_kstr(&l->w, "signal", "STOP");
+	jw_kstr(&l->w, "scope", "process_group");
+	jw_obj_end(&l->w);
+}
+
+/*
+ * The processes are stopped when the fact is durable, before the reply; a restart in between stops them. A pause is
+ * possible even if space is short (STORE_MUST).
+ */
 void engine_pause_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 		       void *ctx)
 {
@@ -164,7 +181,7 @@ void engine_pause_task(struct engine *engine, const json_t *params, const struct
 	const char *reason = param_str(params, "reason");
 	struct err e = ERR_INIT;
 	buf_auto struct buf stopped = BUF_INIT;
-	struct jw w = jw_on(&stopped);
+	struct stopped_list l = { .task_id = t.d.taskId, .w = jw_on(&stopped) };
 
 	if (!tx)
 		return;
@@ -173,13 +190,13 @@ void engine_pause_task(struct engine *engine, const json_t *params, const struct
 			t.d.taskId);
 		return transaction_reject(tx, &e);
 	}
-	struct pause_request h = { .task_id = t.d.taskId, .pause = true, .w = &w };
-	jw_arr(&w);
-	strmap_each(&engine->processes->live, pause_process, &h);
-	jw_arr_end(&w);
+	jw_arr(&l.w);
+	strmap_each(&engine->processes->live, list_process, &l);
+	jw_arr_end(&l.w);
 	EMIT(task_paused, tx, task_scope(&t.d, c), .envelope = { .status = "paused", .status_reason = reason },
 	     .stopped = json_from_buf(&stopped), .reason = reason);
-	tx->flags |= STORE_MUST; /* the processes are already stopped */
+	tx->flags |= STORE_MUST;
+	transaction_after_commit(tx, task_stop_processes, t.d.taskId);
 	finish_verb(tx, &t, "paused");
 }
 
@@ -195,6 +212,47 @@ static void continue_task(struct engine *engine, const char *task_id)
 	task_launch(engine, task_id);
 	task_resume_jobs(engine, task_id);
 	task_wake(engine, engine_real(engine)); /* its time limits apply again */
+}
+
+/* The status of a paused attempt. What it waited for may have happened during the pause. */
+static const char *status_to_resume(struct engine *engine, const struct task *t)
+{
+	const enum task_status before = task_status_find(t->d.pausedFrom);
+	const struct process *p = t->d.currentProcessId[0] ? engine_process(engine, t->d.currentProcessId) : NULL;
+
+	if (before >= TASK_STATUS_COUNT)
+		return "running";
+	if (!t->d.currentProcessId[0] ||
+	    (before != TASK_PREPARING && before != TASK_WAITING_PERMISSION && before != TASK_WAITING_RESOURCE))
+		return task_status_name(before);
+	return p && p->state >= PROCESS_COMMITTING ? "running"
+	       : before == TASK_WAITING_PERMISSION ? "preparing"
+						   : task_status_name(before);
+}
+
+static void waiting_fact(struct transaction *tx, const struct task *t, const char *action_id, const char *status)
+{
+	struct scope s = task_scope(&t->d, NULL);
+
+	s.action = action_id;
+	EMIT(task_waiting, tx, s, .envelope.status = status, .status = status, .waitingFor = "action",
+	     .actionId = action_id);
+}
+
+/* An action that was open before the pause, or was opened during it. NULL = none is. */
+static const char *wait_for_action(struct transaction *tx, const struct task *t)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+	char id[ID_SIZE];
+
+	if (!id_list_first(tx->engine, VIEW_TASK_ACTION, t->d.taskId, NULL, id) ||
+	    action_read(tx->engine, id, &text, &a, &e) != 0)
+		return NULL;
+	const char *status = action_waiting_status(a.actionType);
+	waiting_fact(tx, t, id, status);
+	return status;
 }
 
 void engine_resume_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
@@ -216,7 +274,7 @@ void engine_resume_task(struct engine *engine, const json_t *params, const struc
 	if (decided_later)
 		status = task_status_name(before);
 	else if (t.d.attemptOpen)
-		status = paused && before < TASK_STATUS_COUNT ? task_status_name(before) : "running";
+		status = paused ? status_to_resume(engine, &t) : "running";
 	else if (paused || before == TASK_QUEUED || before == TASK_BLOCKED)
 		status = "accepted";
 	if (!status) {
@@ -228,8 +286,15 @@ void engine_resume_task(struct engine *engine, const json_t *params, const struc
 	const struct scope s = task_scope(&t.d, c);
 	EMIT(task_resumed, tx, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
 	     .reason = reason);
+	if (paused && t.d.attemptOpen) {
+		const char *waits = wait_for_action(tx, &t);
+
+		status = waits ? waits : status;
+	}
 	if (!t.d.attemptOpen && !decided_later && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
-		task_begin(engine, &t, tx, c, "resumed", task_has_command(&t), &begun);
+		const enum task_work work = task_work_of(engine, &t, NULL);
+
+		task_begin(engine, &t, tx, c, "resumed", work, &begun);
 		status = begun.status;
 	}
 	transaction_after_commit(tx, continue_task, t.d.taskId);
@@ -356,14 +421,13 @@ static void on_action(struct transaction *tx, const char *task_id, const char *a
 	if (t.status == TASK_PAUSED ||
 	    (!waiting && (!t.d.actionId[0] || id_list_first(tx->engine, VIEW_TASK_ACTION, task_id, action_id, other))))
 		return;
-	struct scope s = task_scope(&t.d, NULL);
-	s.action = action_id;
 	if (waiting) {
-		EMIT(task_waiting, tx, s, .envelope.status = waiting, .status = waiting, .waitingFor = "action",
-		     .actionId = action_id);
+		waiting_fact(tx, &t, action_id, waiting);
 	} else {
 		const char *status = t.d.attemptOpen ? "running" : "accepted", *reason = "the action was answered";
+		struct scope s = task_scope(&t.d, NULL);
 
+		s.action = action_id;
 		EMIT(task_resumed, tx, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
 		     .reason = reason);
 	}

@@ -1,0 +1,152 @@
+"""Paused tasks: what stops and continues, retries and approvals during a pause, all of it across restarts."""
+
+import os
+import signal
+
+import harness
+from harness import until
+from test_policy import Policed, pending
+from test_task import ENDED, check_all, crash, make, reaches, task
+
+
+def test_pause_and_resume(home):
+    with home.rpc() as rpc:
+        id = make(rpc, commandLine="while :; do echo tick; sleep 0.02; done", idleMs=60000)
+        process = rpc.call("start_task", taskId=id)["processId"]
+        reaches(rpc, id, "running")
+        pid = rpc.call("get_process", processId=process)["pid"]
+        # What ended just before it has a parent that stands still, and stays a zombie.
+        stopped = lambda: all(st[1] in "TZ" for st in (harness.stat_of(p) for p, _ in harness.descendants_of(pid)) if st)
+        until("it prints", lambda: rpc.outputs(process)["stdout"])
+        rpc.call("pause_task", taskId=id, reason="lunch")
+        record = task(rpc, id)
+        assert record["status"] == "paused" and record["statusReason"] == "lunch", record
+        until("everything stands still", stopped)
+        said = next(e for e in rpc.events(taskId=id) if e["type"] == "task.paused")
+        assert said["payload"]["stopped"][0]["processId"] == process, said
+        rpc.fails("append_task_progress", {"taskId": id, "percent": 1}, code=-32015)
+    crash(home)
+    with home.rpc() as rpc:
+        assert task(rpc, id)["status"] == "paused"
+        rpc.call("resume_task", taskId=id)
+        assert task(rpc, id)["status"] == "running"
+        size = len(rpc.outputs(process)["stdout"])
+        until("it prints again", lambda: len(rpc.outputs(process)["stdout"]) > size)
+        rpc.call("pause_task", taskId=id)
+        rpc.call("cancel_task", taskId=id)
+        assert reaches(rpc, id, *ENDED)["status"] == "cancelled"
+        queued, first = make(rpc), make(rpc)
+        rpc.call("link_tasks", taskId=queued, kind="blocked_by", targetId=first)
+        rpc.call("start_task", taskId=queued)
+        rpc.call("pause_task", taskId=queued)
+        assert rpc.call("resume_task", taskId=queued)["status"] == "queued"
+        check_all(home, rpc)
+
+
+def written(rpc, process):
+    return rpc.call("get_process", processId=process)["outputs"].get("stdout", {}).get("bytes", 0)
+
+
+def test_a_pause_covers_all_processes_of_the_task_across_a_restart(home):
+    ticks = "while :; do echo tick; sleep 0.02; done"
+    with home.rpc() as rpc:
+        id = make(rpc)
+        rpc.call("start_task", taskId=id)
+        process = rpc.call("start_process", taskId=id, commandLine=ticks)["processId"]
+        rpc.call("create_job", taskId=id, items=[{"commandLine": ticks}])
+        until("the item runs", lambda: len(rpc.call("list_processes", taskId=id)["processes"]) == 2)
+        all_of_it = [p["processId"] for p in rpc.call("list_processes", taskId=id)["processes"]]
+        until("all of them print", lambda: all(written(rpc, p) for p in all_of_it))
+        rpc.call("pause_task", taskId=id)
+        said = next(e for e in rpc.events(taskId=id) if e["type"] == "task.paused")
+        assert sorted(p["processId"] for p in said["payload"]["stopped"]) == sorted(all_of_it), said
+    crash(home)
+    with home.rpc() as rpc:
+        before = {p: written(rpc, p) for p in all_of_it}
+        rpc.call("resume_task", taskId=id)
+        until("all of them print again", lambda: all(written(rpc, p) > before[p] for p in all_of_it))
+        rpc.call("terminate_process", processId=process)
+        rpc.call("cancel_task", taskId=id)
+        assert reaches(rpc, id, *ENDED)["status"] == "cancelled"
+        check_all(home, rpc)
+
+
+def test_a_paused_task_is_not_tried_again_before_it_is_resumed(home):
+    with home.rpc() as rpc:
+        id = make(rpc, commandLine="echo x >>ran; test $(wc -l <ran) = 2 || sleep 1000", cwd=home.work, autoComplete=True, retryPolicy={"maxAttempts": 2})
+        process = rpc.call("start_task", taskId=id)["processId"]
+        reaches(rpc, id, "running")
+        rpc.call("pause_task", taskId=id, reason="lunch")
+        os.kill(rpc.call("get_process", processId=process)["pid"], signal.SIGKILL)
+        record = until("the attempt has failed", lambda: (lambda t: t if t["attempts"][0]["status"] == "failed" else None)(task(rpc, id)))
+        assert (record["status"], record["statusReason"], record["attemptCount"]) == ("paused", "lunch", 1), record
+        rpc.call("resume_task", taskId=id)
+        record = reaches(rpc, id, *ENDED)
+        assert record["status"] in ("completed", "failed") and record["attemptCount"] == 2, record
+        check_all(home, rpc)
+
+
+def test_what_is_approved_during_a_pause_runs_when_it_is_resumed():
+    with Policed({"permissions": {"ask": ["Bash(cat:*)"]}}) as home, home.rpc() as rpc:
+        id = make(rpc, commandLine="cat /dev/null; while :; do echo tick; sleep 0.02; done")
+        process = rpc.call("start_task", taskId=id)["processId"]
+        until("a person is asked", lambda: pending(rpc))
+        rpc.call("pause_task", taskId=id)
+        assert rpc.call("resume_task", taskId=id)["status"] == "waiting_permission"
+        assert task(rpc, id)["actionId"] == pending(rpc)[0]["actionId"]
+        rpc.call("pause_task", taskId=id)
+        item = make(rpc)
+        rpc.call("start_task", taskId=item)
+        rpc.call("create_job", taskId=item, items=[{"commandLine": "cat /dev/null; while :; do echo tick; sleep 0.02; done"}])
+        until("about the item, too", lambda: len(pending(rpc)) == 2)
+        rpc.call("pause_task", taskId=item)
+        for a in pending(rpc):
+            rpc.call("respond_action", actionId=a["actionId"], decision="allow")
+        processes = [process, rpc.call("list_processes", taskId=item)["processes"][0]["processId"]]
+        until("they have begun", lambda: all(rpc.call("get_process", processId=p)["status"] == "running" for p in processes))
+        for p in processes:
+            pid = rpc.call("get_process", processId=p)["pid"]
+            # A shell waits in D for a child that was stopped before its exec (vfork).
+            until("it stands still", lambda: all(st[1] in "TZD" for st in (harness.stat_of(x) for x, _ in harness.descendants_of(pid)) if st))
+        assert task(rpc, id)["status"] == task(rpc, item)["status"] == "paused"
+        before = {p: written(rpc, p) for p in processes}
+        assert rpc.call("resume_task", taskId=id)["status"] == task(rpc, id)["status"] == "running"
+        rpc.call("resume_task", taskId=item)
+        until("they continue", lambda: all(written(rpc, p) > before[p] for p in processes))
+        for x in (id, item):
+            rpc.call("cancel_task", taskId=x)
+            assert reaches(rpc, x, *ENDED)["status"] == "cancelled"
+        check_all(home, rpc)
+
+
+def test_who_resumes_a_task_without_a_command_works_on_it(home):
+    with home.rpc() as rpc:
+        first, id = make(rpc), make(rpc, heartbeatMs=200)
+        rpc.call("link_tasks", taskId=id, kind="blocked_by", targetId=first)
+        rpc.call("start_task", taskId=id)
+        rpc.call("pause_task", taskId=id)
+        rpc.call("unlink_tasks", taskId=id, kind="blocked_by", targetId=first)
+        rpc.call("resume_task", taskId=id)
+        other = make(rpc, idleMs=400)
+        rpc.call("start_task", taskId=other)
+        reaches(rpc, other, "timed_out")
+        assert task(rpc, id)["status"] == "running", "its worker is connected"
+
+
+def test_resume_after_a_completed_attempt_runs_nothing_again(home):
+    with home.rpc() as rpc:
+        id = make(rpc, commandLine="echo x >>ran", cwd=home.work, autoComplete=False)
+        rpc.call("start_task", taskId=id)
+        reaches(rpc, id, "waiting_input")
+        rpc.call("pause_task", taskId=id)
+        assert rpc.call("resume_task", taskId=id)["status"] == "waiting_input"
+        record = task(rpc, id)
+        assert record["status"] == "waiting_input" and record["attemptCount"] == 1, record
+        rpc.call("complete_task", taskId=id)
+        with open(os.path.join(home.work, "ran")) as f:
+            assert f.read() == "x\n"
+        check_all(home, rpc)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
