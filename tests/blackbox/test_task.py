@@ -231,6 +231,22 @@ def test_attempts_have_time_limits(home):
         check_all(home, rpc)
 
 
+def test_limits_beyond_all_times_do_not_apply(home):
+    """Their sum with the present time would wrap around."""
+    longest = 2**64 // 1000 + 1
+    with home.rpc() as rpc:
+        id = make(rpc, commandLine="sleep 0.2; exit 1", timeoutMs=longest, retryPolicy={"maxAttempts": 2, "maxBackoffMs": longest})
+        rpc.call("start_task", taskId=id)
+        action = rpc.call("request_action", taskId=id, actionType="input", prompt="?", timeoutMs=longest)["actionId"]
+        job = rpc.call("create_job", items=[{"commandLine": "sleep 0.2"}], maxRuntimeMs=longest)["jobId"]
+        record = reaches(rpc, id, *ENDED)
+        assert record["status"] == "failed" and [a["lastError"]["category"] for a in record["attempts"]] == ["exit", "exit"], record
+        until("the job ends", lambda: "endedAt" in rpc.call("get_job", jobId=job))
+        assert rpc.call("get_job", jobId=job)["status"] == "completed"
+        resolved, = [e["payload"] for e in rpc.events() if e["type"] == "action.resolved"]
+        assert resolved["decision"] == "cancelled", (action, resolved)
+
+
 def test_edges_control_scheduling(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="s")["sessionId"]

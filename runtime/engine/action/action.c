@@ -49,6 +49,9 @@ int action_read(struct engine *engine, const char *action_id, struct buf *text, 
 
 /* ---- opening ---- */
 
+/* 100 years. A longer time is none: sums of times must not overflow. */
+#define TIMEOUT_MOST_MS (36600ull * 86400000)
+
 /*
  * Deadlines are stored in real time, because they survive a reboot; ticks use boot time. action_tick compares the
  * stored deadline with real time again, so a clock change only causes an early or late check.
@@ -66,7 +69,8 @@ static void watch_deadline(struct engine *engine, uint64_t expires_us)
 static int required_fact(struct engine *engine, const struct action_spec *s, const char *id, const char *turn,
 			 const char *thread, struct transaction *tx)
 {
-	uint64_t expires = s->timeout_ms ? engine->o.ports->real_us(engine->o.host) + s->timeout_ms * 1000 : 0;
+	const bool ends = s->timeout_ms && s->timeout_ms < TIMEOUT_MOST_MS;
+	uint64_t expires = ends ? engine->o.ports->real_us(engine->o.host) + s->timeout_ms * 1000 : 0;
 	char step[ID_TEXT_MAX];
 
 	id_make(ID_KIND_STEP, step);

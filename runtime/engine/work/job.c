@@ -472,13 +472,12 @@ uint64_t job_tick(struct engine *engine, uint64_t now_ns)
 	for (size_t i = 0; i < live.n; i++) {
 		job_auto struct job j = JOB_INIT;
 		struct err e = ERR_INIT;
-		uint64_t now = engine_real(engine), end = UINT64_MAX;
+		uint64_t now = engine_real(engine);
 
 		if (job_read(engine, live.id[i], &j, &e) != 0 || job_doc_ended(&j.d) ||
 		    strcmp(j.d.status, "cancelling") == 0)
 			continue;
-		if (j.d.maxRuntimeMs != VIEW_ABSENT && j.d.startedAt)
-			end = j.d.startedAt + j.d.maxRuntimeMs * 1000;
+		const uint64_t end = task_after_ms(j.d.startedAt, j.d.maxRuntimeMs);
 		if (end <= now) {
 			end_job(engine, live.id[i], "max_runtime", "the job's time limit was reached");
 			continue;

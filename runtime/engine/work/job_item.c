@@ -200,7 +200,7 @@ void job_dispatch(struct engine *engine, const char *job_id)
 	transaction_after_commit(r.transaction, job_launch, job_id);
 	transaction_commit(r.transaction);
 	if (j.d.maxRuntimeMs != VIEW_ABSENT)
-		job_wake(engine, (j.d.startedAt ? j.d.startedAt : engine_real(engine)) + j.d.maxRuntimeMs * 1000);
+		job_wake(engine, task_after_ms(j.d.startedAt ? j.d.startedAt : engine_real(engine), j.d.maxRuntimeMs));
 	/* A full round may have left room for more: continue in another commit. */
 	if (r.begun == STARTS_MOST)
 		job_dispatch(engine, job_id);

@@ -183,9 +183,9 @@ void task_launch(struct engine *engine, const char *task_id)
 	 * total time. 0 is not a valid limit, so the minimum is 1 ms.
 	 */
 	struct process_limits *limits = &s.request.limits;
-	const uint64_t now = engine_real(engine), end = t.d.startedAt + t.d.timeoutMs * 1000;
+	const uint64_t now = engine_real(engine), end = task_after_ms(t.d.startedAt, t.d.timeoutMs);
 	uint64_t wall = jval_uint(jval_get(t.d.retryPolicy, "timeoutMs"), LIMIT_NONE);
-	if (t.d.timeoutMs != VIEW_ABSENT && t.d.startedAt && (end > now ? (end - now) / 1000 : 0) < wall)
+	if (end != UINT64_MAX && (end > now ? (end - now) / 1000 : 0) < wall)
 		wall = end > now ? (end - now) / 1000 : 0;
 	if (wall < limits->wall_ms)
 		limits->wall_ms = wall ? wall : 1;
@@ -247,8 +247,7 @@ void task_attempt_failed(struct engine *engine, const struct task *t, struct tra
 {
 	const uint64_t made = t->d.attemptCount;
 	/* No retry in the last second before the deadline: the attempt would time out immediately. */
-	const bool late = t->d.timeoutMs != VIEW_ABSENT && t->d.startedAt &&
-			  engine_real(engine) + 1000 >= t->d.startedAt + t->d.timeoutMs * 1000;
+	const bool late = engine_real(engine) + 1000 >= task_after_ms(t->d.startedAt, t->d.timeoutMs);
 	const bool again = t->d.attemptOpen && t->status != TASK_CANCELLING && !late &&
 			   retry_is_granted(t->d.retryPolicy, view_counted(made), end);
 

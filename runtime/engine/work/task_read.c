@@ -12,7 +12,8 @@
 #include "runtime/view/view.h"
 
 #define POLL_MAX_NS (60ull * 1000000000)
-#define BACKOFF_MOST_MS 86400000ull
+#define BACKOFF_MOST_MS 86400000ull                  /* unless maxBackoffMs is given */
+#define BACKOFF_LIMIT_MS (3660ull * BACKOFF_MOST_MS) /* so that sums of times do not overflow */
 
 /* ---- reading ---- */
 
@@ -307,6 +308,7 @@ uint64_t retry_backoff_ms(struct jval policy, uint64_t made)
 {
 	struct jval factor = jval_get(policy, "backoffFactor");
 	uint64_t most = jval_uint(jval_get(policy, "maxBackoffMs"), BACKOFF_MOST_MS);
+	most = most < BACKOFF_LIMIT_MS ? most : BACKOFF_LIMIT_MS;
 	double ms = (double)jval_uint(jval_get(policy, "backoffMs"), 0),
 	       by = factor.type == JT_NUMBER ? strtod(factor.text, NULL) : 1;
 
@@ -461,11 +463,10 @@ int task_may_run(struct engine *engine, const char *task_id, struct err *e)
 
 void work_wake(struct engine *engine, uint64_t *poll_ns, uint64_t real_us)
 {
-	uint64_t now = engine_real(engine), in_ns = real_us > now ? (real_us - now) * 1000 : 0;
-
+	const uint64_t now = engine_real(engine), in_us = real_us > now ? real_us - now : 0;
 	/* The real clock may be set: check at least this often. */
-	if (in_ns > POLL_MAX_NS)
-		in_ns = POLL_MAX_NS;
+	const uint64_t in_ns = in_us < POLL_MAX_NS / 1000 ? in_us * 1000 : POLL_MAX_NS;
+
 	if (engine_now(engine) + in_ns >= *poll_ns)
 		return; /* an earlier check is already planned */
 	*poll_ns = engine_now(engine) + in_ns;
