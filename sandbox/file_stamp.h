@@ -22,7 +22,7 @@ int file_stamp_get(int fd, struct file_stamp *ret);
 struct file_stamp file_stamp_of_path(const char *path);
 /*
  * Whether the file system changes a folder's ctime with every name in it, and no other machine changes it: while ctime
- * is the same, so are the names.
+ * is the same, so are the names. Asks the file system, which may never answer: the spawner uses local_fs.h.
  */
 bool file_stamp_covers_names(int folder);
 bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);

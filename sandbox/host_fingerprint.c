@@ -4,16 +4,15 @@
 #include "runtime/base/log.h"
 #include "sandbox/become_peer.h"
 #include "sandbox/file_stamp.h"
+#include "sandbox/local_fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -93,13 +92,12 @@ void fingerprint_unpin(struct host_fingerprint *s)
 static int open_absent(char *path)
 {
 	char *last = strrchr(path, '/');
-	struct statfs fs;
 	if (!last || last == path) /* the root is no tmpfs that matters */
 		return -1;
 	*last = 0;
 	fd_auto int parent = fingerprint_open(path, true, true);
 	*last = '/';
-	if (parent < 0 || fstatfs(parent, &fs) < 0 || fs.f_type != TMPFS_MAGIC) {
+	if (parent < 0 || local_fs_of(parent) != LOCAL_FS_TMPFS) {
 		errno = EAGAIN;
 		return -1;
 	}
@@ -268,7 +266,7 @@ static void remember_folder(const struct pass *p, uint8_t number)
 	struct timespec now;
 	one->known = false;
 	fd_auto int fd = open_folder(one, p->plan);
-	if (fd < 0 || !file_stamp_covers_names(fd) || clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0 ||
+	if (fd < 0 || local_fs_of(fd) == LOCAL_FS_NONE || clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0 ||
 	    !read_folder(fd, one) || one->changed_s >= now.tv_sec)
 		return;
 	for (uint32_t i = 0; i < p->s->count; i++) {

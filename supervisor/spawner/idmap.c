@@ -2,7 +2,9 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/path.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/host_fingerprint.h"
 #include "sandbox/userns.h"
 
 #include <errno.h>
@@ -16,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,21 +126,34 @@ static int try_mapping(int source, int userns)
 	return errno == EINVAL || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -1;
 }
 
+/* Its file system may never answer: if the path is not cached, the nearest folder on the way that is stands for it. */
+static int open_cached(const char *path)
+{
+	char at[PATH_MAX];
+	int fd;
+	snprintf(at, sizeof at, "%s", path);
+	do
+		fd = fingerprint_open(at, true, true);
+	while (fd < 0 && errno == EAGAIN && path_up(at));
+	return fd;
+}
+
 bool idmap_can_map(struct idmap *m, const char *path, int userns)
 {
-	struct stat st;
-	fd_auto int source = open(path, O_PATH | O_CLOEXEC);
-	if (source < 0 || fstat(source, &st) < 0)
+	struct statx st;
+	fd_auto int source = open_cached(path);
+	if (source < 0 || statx(source, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
 		return true; /* a missing path is reported by a later step */
+	const dev_t device = makedev(st.stx_dev_major, st.stx_dev_minor);
 	for (size_t i = 0; i < m->ndevices; i++) {
-		if (m->device[i] == st.st_dev)
+		if (m->device[i] == device)
 			return m->mapped[i];
 	}
 	int r = try_mapping(source, userns);
 	if (r < 0)
 		return true;
 	size_t at = m->ndevices < IDMAP_DEVICES ? m->ndevices++ : m->turn++ % IDMAP_DEVICES;
-	m->device[at] = st.st_dev;
+	m->device[at] = device;
 	m->mapped[at] = r;
 	return r;
 }
