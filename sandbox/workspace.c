@@ -2,15 +2,20 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "sandbox/placeholder.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define SCRATCH "/workspace"
 #define PRIVATE_TMP "/tmp"
@@ -95,26 +100,56 @@ static enum git_presence check_git(const char *folder)
 	return placeholder_is(&st) ? check_placeholder(name, &st) : GIT_PRESENT;
 }
 
+/* Whether a folder with the mode of a placeholder is one can only be told by listing it. */
+int workspace_git_cached(int at, const char *name)
+{
+	const struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+				      .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED };
+	struct statx x;
+	fd_auto int fd = (int)syscall(SYS_openat2, at, name, &how, sizeof how);
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &x) < 0)
+		return -1;
+	const struct stat st = { .st_mode = x.stx_mode, .st_size = (off_t)x.stx_size };
+	if (!placeholder_is(&st) || (S_ISDIR(st.st_mode) && x.stx_nlink > 2))
+		return 1;
+	return S_ISDIR(st.st_mode) ? -1 : 0;
+}
+
+static enum git_presence check_git_cached(const char *folder)
+{
+	char name[PATH_MAX + 8];
+
+	snprintf(name, sizeof name, "%s/.git", folder);
+	int has = workspace_git_cached(AT_FDCWD, name);
+	return has < 0 ? GIT_UNKNOWN : has ? GIT_PRESENT : GIT_ABSENT;
+}
+
 /*
  * Stops at a directory that cannot be a workspace: a home under git is no reason to expose it. Stops also where it
  * cannot be determined whether there is a .git: a command can remove permissions from its workspace, and the next one
  * must not get the repository around it instead.
  */
-static void find_git_root(const char *cwd, const char *home, char ret[PATH_MAX])
+int workspace_search(const char *folder, const char *home, bool cached, char ret[PATH_MAX])
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof path, "%s", cwd);
+	snprintf(path, sizeof path, "%s", folder);
+	ret[0] = '\0';
 	do {
-		enum git_presence git = workspace_is_usable(path, home) ? check_git(path) : GIT_UNKNOWN;
-		if (git == GIT_UNKNOWN)
+		if (!workspace_is_usable(path, home))
 			break;
+		enum git_presence git = cached ? check_git_cached(path) : check_git(path);
+		if (git == GIT_UNKNOWN)
+			return cached;
 		if (git == GIT_PRESENT) {
 			memcpy(ret, path, sizeof path);
-			return;
+			break;
 		}
 	} while (path_up(path));
-	snprintf(ret, PATH_MAX, "%s", cwd);
+	return 0;
 }
 
 /* A directory of git's or bailiff's own, or of hooks, is not a workspace, but the tree that contains it is. */
@@ -140,7 +175,8 @@ static int clean_field(const char *path, const char *field, char ret[PATH_MAX], 
 	return path_clean(path, ret, &inner) < 0 ? err_field(e, field, "%s", inner.message) : 0;
 }
 
-int workspace_find(const char *cwd, const char *given, const char *home, struct workspace *ret, struct err *e)
+int workspace_find(const char *cwd, const char *given, const char *home, const char *git, struct workspace *ret,
+		   struct err *e)
 {
 	struct workspace w = { 0 };
 
@@ -153,14 +189,14 @@ int workspace_find(const char *cwd, const char *given, const char *home, struct 
 			return err_field(e, "sandbox.workspace",
 					 "'%.150s' does not hold the working directory '%.150s'", w.path, w.cwd);
 	} else {
-		find_git_root(w.cwd, home, w.path);
+		snprintf(w.path, sizeof w.path, "%s", git[0] ? git : w.cwd);
 	}
 	leave_inner_folders(w.path);
 	if (is_private(w.path) || is_system(w.path))
 		w.path[0] = '\0';
 	else if (check_workspace(w.path, home, given ? "sandbox.workspace" : "cwd", e) < 0)
 		return -1;
-	w.has_git = w.path[0] && check_git(w.path) == GIT_PRESENT;
+	w.has_git = w.path[0] && strcmp(w.path, git) == 0;
 	*ret = w;
 	return 0;
 }

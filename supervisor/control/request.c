@@ -116,6 +116,30 @@ static int check_call(struct call *c, struct err *e)
 	return ownership_check(c, e);
 }
 
+static void run_waiting(struct engine *engine, void *ctx)
+{
+	struct call *c = ctx;
+
+	if (c->client)
+		request_run(c);
+	else
+		call_drop(c); /* nothing has happened for it, and nobody waits for it */
+}
+
+/* 1: the call waits for a file system, before it does anything. What starts later waits by itself. */
+static int await_folders(struct call *c, struct err *e)
+{
+	static const char *const immediate[] = { "create_sandbox",      "get_sandbox", "submit_turn",
+						 "create_task",         "create_job",  "spawn_subagent",
+						 "evaluate_permission", "get_policy",  "get_tool_inventory" };
+
+	for (size_t i = 0; i < countof(immediate); i++)
+		if (strcmp(c->method->name, immediate[i]) == 0)
+			return engine_await_folders(call_engine(c), c->params, &c->caller, c->priv->started_ns,
+						    run_waiting, c, e);
+	return 0;
+}
+
 /*
  * The checks come before the idempotency key: a request that was never valid must not occupy its key, and a result is
  * replayed only to a caller that may still make the request.
@@ -126,6 +150,10 @@ void request_run(struct call *c)
 	struct err e = ERR_INIT;
 	int r = check_call(c, &e);
 
+	if (r == 0)
+		r = await_folders(c, &e);
+	if (r > 0)
+		return;
 	if (r == 0 && c->method->mutating && c->priv->parsed.mutating.idempotencyKey && idempotent_call_begin(c))
 		return;
 	if (r == 0)

@@ -14,7 +14,7 @@
 #include "supervisor/host/published_port.h"
 #include "supervisor/host/rule_writer.h"
 #include "supervisor/host/screens.h"
-#include "supervisor/host/workspace_policy.h"
+#include "supervisor/host/workspace_ports.h"
 #include "supervisor/spawner/member_msg.h"
 
 #include <errno.h>
@@ -82,20 +82,6 @@ static uint32_t port_want_reload(void *host)
 	struct host_ports *w = host;
 
 	return guard_link_want_reload(&w->guard);
-}
-
-static int port_policy_of(void *host, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
-{
-	struct host_ports *w = host;
-
-	return workspace_policies_of(w->workspaces, at, ret, e);
-}
-
-static void port_repos_of(void *host, uint32_t uid, const char *workspace, struct buf *nested, struct buf *git)
-{
-	struct host_ports *w = host;
-
-	workspace_policies_repos(w->workspaces, uid, workspace, nested, git);
 }
 
 static int port_write_rule(void *host, const struct port_rule *r, struct err *e)
@@ -577,8 +563,9 @@ const struct ports host_ports_table = {
 	.find_peer = port_find_peer,
 	.authorise = port_authorise,
 	.want_reload = port_want_reload,
-	.policy_of = port_policy_of,
-	.repos_of = port_repos_of,
+	.policy_of = workspace_port_policy,
+	.repos_of = workspace_port_repos,
+	.git_of = workspace_port_git,
 	.write_rule = port_write_rule,
 	.expect = port_expect,
 	.screen = port_screen,

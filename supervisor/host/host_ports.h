@@ -33,6 +33,7 @@ struct cow_changes;
 struct engine;
 struct err;
 struct event_base;
+struct git_searches;
 struct process_io;
 struct workspace_policies;
 struct rule_writer;
@@ -72,6 +73,7 @@ struct host_ports {
 	unsigned grown_pipes;
 	struct screens *screens; /* of terminals; NULL = none are kept */
 	struct base_env base_env;
+	struct git_searches *searches;
 	struct workspace_policies *workspaces; /* NULL = only the policy that applies everywhere */
 	struct rule_writer *rule_writer;
 	struct cow_changes *changes; /* of copy-on-write runs; NULL = not served */

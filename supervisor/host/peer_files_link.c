@@ -69,13 +69,15 @@ static bool is_proper(const struct peer_files_reply *a, ssize_t n, size_t nfds)
 
 static int send_request(struct peer_files_link *l);
 
+static bool is_late(const struct peer_files_link *l) { return clock_boot_ns() - l->began_ns > AGAIN_NS; }
+
 /*
  * The helper has exited, most likely with its spawner. A read is sent to the next one. A write is not repeated: it may
  * have taken effect, so the caller reads the file again to find out.
  */
 static bool retry_request(struct peer_files_link *l)
 {
-	if (l->what == PEER_FILES_WRITE || l->tries >= TRIES_MAX || clock_boot_ns() - l->began_ns > AGAIN_NS)
+	if (l->what == PEER_FILES_WRITE || l->tries >= TRIES_MAX || is_late(l))
 		return false;
 	close_reply_socket(l);
 	return send_request(l) == 0;
@@ -99,16 +101,19 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 			return;
 		if (n <= 0 || !is_proper(&a, n, nfds)) {
 			err_set(&e, ERR_UNAVAILABLE, "%s",
-				what & EV_TIMEOUT ? "its file system did not respond in time"
-				: n <= 0          ? "the helper that reads it exited"
-						  : "the helper sent an invalid reply");
+				what & EV_TIMEOUT || (n <= 0 && is_late(l)) ? "its file system does not answer"
+				: n <= 0                                    ? "the helper that reads it exited"
+									    : "the helper sent an invalid reply");
 			for (size_t i = 0; n > 0 && i < nfds; i++)
 				fd_close(&fds[i]);
 			finish_request(l, &e);
 			return;
 		}
 		if (a.index == PEER_FILES_END) {
-			finish_request(l, NULL);
+			if (a.error)
+				err_set(&e, ERR_UNAVAILABLE,
+					"too many helpers of this user wait for file systems that do not answer");
+			finish_request(l, a.error ? &e : NULL);
 			return;
 		}
 		l->on->found(l->ctx, &a, fds, nfds);

@@ -18,9 +18,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /*
@@ -352,7 +354,8 @@ static void handle_reply(struct workspace_policy *l, struct policy_file *s, cons
 
 /*
  * Most directories have no .bailiff. Whether that is still so can be checked directly if the runtime may search the
- * directory, whatever else is created there. That the path still leads to it must be checked by path.
+ * directory and the name is cached, whatever else is created there. That the path still leads to it must be checked by
+ * path.
  */
 enum insight { LACKS_IT, HAS_IT, UNSEEN };
 
@@ -371,14 +374,15 @@ static int leads_there(const struct policy_file *s)
 /* Saves a request to the helper in the common case of a directory without .bailiff. */
 static enum insight check_inside(const struct policy_file *s)
 {
-	struct statx x;
+	const struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED };
 
 	if (s->user || s->nwatch != 1)
 		return UNSEEN;
 	int same = leads_there(s);
 	if (same <= 0)
 		return same < 0 ? UNSEEN : HAS_IT; /* another directory, which may have one */
-	if (statx(s->fds[0], ".bailiff", AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &x) == 0)
+	fd_auto int fd = (int)syscall(SYS_openat2, s->fds[0], ".bailiff", &how, sizeof how);
+	if (fd >= 0)
 		return HAS_IT;
 	return errno == ENOENT ? LACKS_IT : UNSEEN;
 }

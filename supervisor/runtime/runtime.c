@@ -31,6 +31,7 @@
 #include "supervisor/control/control.h"
 #include "supervisor/host/config.h"
 #include "supervisor/host/cow_changes.h"
+#include "supervisor/host/git_search.h"
 #include "supervisor/host/host_ports.h"
 #include "supervisor/host/policy_files.h"
 #include "supervisor/host/retention.h"
@@ -71,6 +72,7 @@ struct runtime {
 	struct engine *engine;
 	struct control *control;
 	struct host_ports host;
+	struct git_searches searches;
 	struct workspace_policies workspaces;
 	struct rule_writer rule_writer;
 	struct cow_changes changes;
@@ -564,6 +566,8 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 		if (private_paths_add(&r->private_paths, r->config.secret_paths[i]) < 0)
 			return err_set(e, ERR_INVALID, "config.json: secretPaths: at most %zu paths", i);
 	engine_start(r);
+	git_searches_init(&r->searches, r->base, r->engine, &r->host.spawner);
+	r->host.searches = &r->searches;
 	workspace_policies_init(&r->workspaces, r->base, r->engine, &r->host.spawner, &r->policy, !r->o->policy_file);
 	r->host.workspaces = &r->workspaces;
 	rule_writer_init(&r->rule_writer, r->base, r->engine, &r->host.spawner, &r->host.guard, &r->workspaces,
@@ -615,6 +619,7 @@ static void runtime_tear_down(struct runtime *r)
 	if (r->host.workspaces) {
 		rule_writer_done(&r->rule_writer);
 		workspace_policies_done(&r->workspaces);
+		git_searches_done(&r->searches);
 	}
 	if (r->host.changes)
 		cow_changes_done(&r->changes);

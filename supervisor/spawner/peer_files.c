@@ -1,14 +1,18 @@
 #include "supervisor/spawner/peer_files.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "sandbox/become_peer.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/git_link.h"
 #include "sandbox/nested_repos.h"
 #include "sandbox/profile.h"
+#include "sandbox/workspace.h"
 #include "supervisor/common/process_title.h"
 #include "supervisor/spawner/spawner.h"
 
@@ -16,6 +20,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -297,6 +302,40 @@ static int answer_folders(struct peer_files_request *l, const char *list, size_t
 	return 0;
 }
 
+/* Stamps from before the search: while they are the same, so is its result. */
+static size_t open_searched(const char *folder, const char *home, struct found ret[PEER_FILES_SEARCHED_MAX])
+{
+	char at[PATH_MAX];
+	size_t n = 0;
+	snprintf(at, sizeof at, "%s", folder);
+	do {
+		if (!workspace_is_usable(at, home) || n == PEER_FILES_SEARCHED_MAX)
+			break;
+		int fd = open_at(AT_FDCWD, at, O_PATH | O_DIRECTORY, 0);
+		ret[n] = (struct found){ .a = { .index = (uint32_t)n, .error = ENOENT } };
+		if (fd < 0 || add_watch(&ret[n], fd) < 0)
+			return 0;
+		memcpy(ret[n++].a.path, at, sizeof at);
+	} while (path_up(at));
+	return workspace_is_usable(at, home) ? 0 : n;
+}
+
+/* The directory, then the home. */
+static int answer_search(const struct peer_files_request *l, const char *folder, size_t len)
+{
+	static struct found at[PEER_FILES_SEARCHED_MAX];
+	struct found f = { .a = { .index = PEER_FILES_GIT, .error = ENOENT } };
+	const size_t n = len ? strlen(folder) + 1 : 0;
+	if (n < 2 || n >= len || n > PATH_MAX || folder[0] != '/' || len - n > PATH_MAX)
+		return fail_with(EINVAL);
+	size_t opened = open_searched(folder, folder + n, at);
+	workspace_search(folder, folder + n, false, f.a.path);
+	for (size_t i = 0; i < opened && path_within(f.a.path[0] ? f.a.path : "/", at[i].a.path); i++, f.a.git++)
+		if (send_answer(l->answer, &at[i]) < 0)
+			return -1;
+	return send_answer(l->answer, &f);
+}
+
 /* ---- writing ---- */
 
 /* Opens the file's directory; creates it if it is missing. */
@@ -412,6 +451,8 @@ static _Noreturn void child(struct peer_files_request *l, enum peer_files_op wha
 		r = answer_folders(l, request.data, request.len, what == PEER_FILES_BELOW);
 	else if (what == PEER_FILES_USER)
 		r = answer_user(l, 0);
+	else if (what == PEER_FILES_FIND)
+		r = answer_search(l, request.data, request.len);
 	else
 		r = write_user(l, request.data, request.len);
 	if (r == 0)
@@ -421,10 +462,43 @@ static _Noreturn void child(struct peer_files_request *l, enum peer_files_op wha
 
 /* ---- in the spawner ---- */
 
+static bool has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Drops the helpers that have ended; whether this user may have one more. */
+static bool has_room(struct peer_files_helpers *h, uid_t uid)
+{
+	const uint64_t now = clock_boot_ns();
+	size_t own = 0, stuck = 0, kept = 0;
+	for (size_t i = 0; i < h->count; i++) {
+		if (has_ended(h->at[i].pidfd)) {
+			close(h->at[i].pidfd);
+			continue;
+		}
+		own += h->at[i].uid == uid;
+		stuck += h->at[i].uid == uid && now - h->at[i].began_ns > TIMEOUT_S * 1000000000ull;
+		h->at[kept++] = h->at[i];
+	}
+	h->count = kept;
+	return stuck < PEER_FILES_STUCK_MAX && own < PEER_FILES_HELPERS_MAX && kept < PEER_FILES_ALL_HELPERS_MAX;
+}
+
+static int refuse_helper(int answer)
+{
+	struct found none = { .a = { .index = PEER_FILES_END, .error = EDQUOT } };
+	if (fd_send(answer, &none.a, sizeof none.a, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_info("the runtime does not wait for a refused helper");
+	return 0;
+}
+
 int peer_files_start(struct spawner *s, enum peer_files_op what, const struct spawn_identity *peer,
 		     const int fds[PEER_FILES_FDS], struct err *e)
 {
-	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND }; /* no exit signal: placeholder_helper_reap reaps it */
+	int pidfd = -1;
+	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND | CLONE_PIDFD, .pidfd = (uintptr_t)&pidfd };
 	struct peer_files_request l = { .request = fds[PEER_FILES_FD_REQUEST],
 					.answer = fds[PEER_FILES_FD_REPLY],
 					.privileged = s->privileged,
@@ -433,8 +507,15 @@ int peer_files_start(struct spawner *s, enum peer_files_op what, const struct sp
 	int seals = fcntl(l.request, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_WRITE))
 		return err_set(e, ERR_INVALID, "the request is not in a sealed memfd");
-	pid_t pid = cgroup_clone(&a);
+	if (!has_room(&s->helpers, peer->peer_uid))
+		return refuse_helper(l.answer);
+	pid_t pid = cgroup_clone(&a); /* no exit signal: placeholder_helper_reap reaps it */
 	if (pid == 0)
 		child(&l, what);
-	return pid < 0 ? err_sys(e, errno, "clone") : 0;
+	if (pid < 0)
+		return err_sys(e, errno, "clone");
+	s->helpers.at[s->helpers.count].uid = peer->peer_uid;
+	s->helpers.at[s->helpers.count].began_ns = clock_boot_ns();
+	s->helpers.at[s->helpers.count++].pidfd = pidfd;
+	return 0;
 }

@@ -19,6 +19,7 @@
 #include "supervisor/spawner/idmap.h"
 #include "supervisor/spawner/member_limits.h"
 #include "supervisor/spawner/netpool.h"
+#include "supervisor/spawner/peer_files.h"
 #include "supervisor/spawner/prebuilt.h"
 #include "supervisor/spawner/spawn_msg.h"
 
@@ -62,15 +63,16 @@ struct spawner {
 	bool busy;                    /* … which closely followed another */
 	int audit_fd;                 /* for audit_mark; −1: sandboxes have no audit session */
 	struct cgroup_tree cgroup;
-	struct tree_limiter limiter;   /* memory and pids limits of trees */
-	struct idmap idmap;            /* ids that stand for root */
-	struct netpool netpool;        /* prebuilt network namespaces */
-	struct socket_counter sockets; /* of all sandboxes with a cgroup */
-	struct prebuilt_pool prebuilt; /* sandboxes, built ahead */
-	struct authority authority;    /* what root peers may do */
-	struct cow cow;                /* copy-on-write runs and their helpers */
-	struct member_limits members;  /* cgroups of single members of session sandboxes */
-	struct sysfilter filter;       /* system call filter of all confined plans */
+	struct tree_limiter limiter;       /* memory and pids limits of trees */
+	struct idmap idmap;                /* ids that stand for root */
+	struct netpool netpool;            /* prebuilt network namespaces */
+	struct socket_counter sockets;     /* of all sandboxes with a cgroup */
+	struct prebuilt_pool prebuilt;     /* sandboxes, built ahead */
+	struct authority authority;        /* what root peers may do */
+	struct cow cow;                    /* copy-on-write runs and their helpers */
+	struct peer_files_helpers helpers; /* which open files as their peer */
+	struct member_limits members;      /* cgroups of single members of session sandboxes */
+	struct sysfilter filter;           /* system call filter of all confined plans */
 	bool has_filter;
 	struct sockaddr_un listen_name; /* of the control socket, through which clients must have connected */
 	socklen_t listen_len;

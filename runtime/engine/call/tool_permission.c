@@ -478,7 +478,10 @@ static int prepare_evaluation(struct engine *engine, struct tool_evaluation *j, 
 					       : mem_strdup("{}");
 	buf_printf(&bound, "tool %s\n%s\n%s\n", j->use.tool, j->cwd, args);
 	hash_sha256_text(bound.data, bound.len, j->binding);
-	return cwd ? policy_lookup_workspace(cwd, given, j->home, j->workspace, e) : 0;
+	const struct git_key at = {
+		.uid = j->use.by.uid, .peer_fd = -1, .folder = cwd, .home = j->home, .since_ns = j->since_ns
+	};
+	return cwd ? policy_lookup_workspace(engine, &at, given, j->workspace, e) : 0;
 }
 
 /*
@@ -495,6 +498,7 @@ static void evaluate_call(struct engine *engine, void *ctx)
 	int found = turn_read(engine, j->turn_id, &text, &t, &e);
 
 	if (found == 0 && !engine->stopping && !turn_doc_ended(&t)) {
+		j->since_ns = j->since_ns ? j->since_ns : engine_now(engine);
 		found = prepare_evaluation(engine, j, &t, &e);
 		const struct policy_key at = { .uid = (uint32_t)t.uid,
 					       .peer_fd = engine->o.ports->find_peer(engine->o.host, (uint32_t)t.uid),
@@ -503,7 +507,6 @@ static void evaluate_call(struct engine *engine, void *ctx)
 					       .since_ns = j->since_ns };
 		if (found == 0)
 			found = policy_lookup_of(engine, &at, &rules, &e);
-		j->since_ns = j->since_ns ? j->since_ns : engine_now(engine);
 		if (found > 0) {
 			j->waited = true;
 			policy_lookup_await(engine, at.uid, j->workspace, evaluate_call, j);

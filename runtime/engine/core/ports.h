@@ -11,6 +11,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,6 +60,14 @@ struct policy_key {
 	int peer_fd; /* the client's socket: files are opened with its peer's identity */
 	const char *workspace, *home;
 	uint64_t since_ns; /* files read after this time are fresh; 0 = fresh only if unchanged on disk */
+};
+
+/* A folder whose repository is searched for. */
+struct git_key {
+	uint32_t uid;
+	int peer_fd; /* as above */
+	const char *folder, *home;
+	uint64_t since_ns; /* a search after this time counts, and its failure; 0 = any */
 };
 
 /* Rules to be added to the user's policy file. */
@@ -151,6 +160,12 @@ struct ports {
 	/* The known repositories of this uid's workspace: nested paths that are protected like its own, and the git
 	 * directory that its .git file leads to, both as in struct profile_paths. May be NULL. */
 	void (*repos_of)(void *host, uint32_t uid, const char *workspace, struct buf *nested, struct buf *git);
+	/*
+	 * The nearest directory with .git, from a folder (clean) up; "" = none. Does not wait for a file system. 0. 1:
+	 * it is being searched for; engine_on_policy for the folder follows. −1: it cannot be known, with the reason in
+	 * e. May be NULL: none.
+	 */
+	int (*git_of)(void *host, const struct git_key *at, char ret[PATH_MAX], struct err *e);
 	/* Adds rules to the user's policy file. 0: engine_on_rule_written follows. −1: not possible. May be NULL. */
 	int (*write_rule)(void *host, const struct port_rule *rule, struct err *e);
 	/*
@@ -262,7 +277,7 @@ void engine_on_ports(struct engine *engine, const char *id, const struct status_
 void engine_on_screen(struct engine *engine, const char *id, const struct port_screen *s, const struct err *e);
 /* The copy to this id is complete and durable; e != NULL: there is none. */
 void engine_on_copied(struct engine *engine, const char *to, const struct err *e);
-/* The policy files for this uid and workspace were read, with or without success. */
+/* The policy files for this uid and workspace were read, or the folder was searched, with or without success. */
 void engine_on_policy(struct engine *engine, uint32_t uid, const char *workspace);
 /* The rules of request `id` (port_rule) are in this file, the first at this line, and in effect; e != NULL: failed. */
 void engine_on_rule_written(struct engine *engine, const char *id, const char *file, unsigned line,

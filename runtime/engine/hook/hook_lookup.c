@@ -20,7 +20,8 @@ struct hook_lookup_wait {
 
 /*
  * Work outside any workspace (in the home directory, a system directory, or with no directory) gets its user's hooks
- * only. 1: the workspace's policy is being read. −1: the hooks are not known, with the reason in `e`.
+ * only. 1: the folder is being searched, or its policy read: wait for `workspace`. −1: the hooks are not known, with
+ * the reason in `e`.
  */
 static int find_hooks(struct engine *engine, const char *cwd, const struct requester *by, uint64_t since_ns,
 		      char workspace[PATH_MAX], const struct policy_hooks **ret, struct err *e)
@@ -34,14 +35,17 @@ static int find_hooks(struct engine *engine, const char *cwd, const struct reque
 		return 0;
 	engine->o.ports->base_env(engine->o.host, by->uid, &env);
 	const char *home = policy_lookup_home(&env);
-	if (cwd && policy_lookup_workspace(cwd, NULL, home, workspace, e) < 0)
-		return -1;
-	const struct policy_key at = { .uid = by->uid,
-				       .peer_fd = engine->o.ports->find_peer(engine->o.host, by->uid),
-				       .workspace = workspace,
-				       .home = home,
-				       .since_ns = since_ns };
-	int found = policy_lookup_of(engine, &at, &rules, e);
+	const int peer_fd = engine->o.ports->find_peer(engine->o.host, by->uid);
+	const struct git_key place = {
+		.uid = by->uid, .peer_fd = peer_fd, .folder = cwd, .home = home, .since_ns = since_ns
+	};
+	int found = cwd ? policy_lookup_workspace(engine, &place, NULL, workspace, e) : 0;
+	if (found)
+		return found;
+	const struct policy_key at = {
+		.uid = by->uid, .peer_fd = peer_fd, .workspace = workspace, .home = home, .since_ns = since_ns
+	};
+	found = policy_lookup_of(engine, &at, &rules, e);
 	if (found == 0 && engine->o.ports->policy_of && rules)
 		*ret = rules->hooks;
 	return found;
@@ -81,7 +85,7 @@ bool hooks_for_workspace(struct engine *engine, const char *cwd, const struct re
 	char workspace[PATH_MAX];
 	struct err e = ERR_INIT;
 
-	return find_hooks(engine, cwd, by, 0, workspace, ret, &e) == 0;
+	return find_hooks(engine, cwd, by, engine_now(engine), workspace, ret, &e) == 0;
 }
 
 void hooks_wait(struct engine *engine, const char *cwd, const struct requester *by, hooks_known_fn fn, void *ctx)
@@ -89,15 +93,14 @@ void hooks_wait(struct engine *engine, const char *cwd, const struct requester *
 	const struct policy_hooks *hooks;
 	struct err e = ERR_INIT;
 	char workspace[PATH_MAX];
-	int found = find_hooks(engine, cwd, by, 0, workspace, &hooks, &e);
+	const uint64_t since = engine_now(engine);
+	int found = find_hooks(engine, cwd, by, since, workspace, &hooks, &e);
 
 	if (found <= 0) {
 		report_hooks(engine, cwd, hooks, found < 0 ? &e : NULL, fn, ctx);
 		return;
 	}
 	struct hook_lookup_wait *w = mem_zalloc(1, sizeof *w);
-	*w = (struct hook_lookup_wait){
-		.by = *by, .cwd = mem_strdup(cwd), .since_ns = engine_now(engine), .fn = fn, .ctx = ctx
-	};
+	*w = (struct hook_lookup_wait){ .by = *by, .cwd = mem_strdup(cwd), .since_ns = since, .fn = fn, .ctx = ctx };
 	policy_lookup_await(engine, by->uid, workspace, on_known, w);
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/git_lookup.h"
 #include "runtime/engine/policy/policy_state.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/view/view.h"
@@ -36,29 +37,45 @@ int policy_lookup_of(struct engine *engine, const struct policy_key *at, const s
 	return engine->o.ports->policy_of ? engine->o.ports->policy_of(engine->o.host, at, ret, e) : 0;
 }
 
-int policy_lookup_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e)
+int policy_lookup_workspace(struct engine *engine, const struct git_key *at, const char *given, char ret[PATH_MAX],
+			    struct err *e)
 {
+	const char *cwd = at->folder;
 	struct err unfit = ERR_INIT;
 	struct workspace w;
-	char clean[PATH_MAX];
+	char clean[PATH_MAX], git[PATH_MAX] = "";
 
-	if ((cwd && path_clean(cwd, clean, e) < 0) || (given && path_clean(given, clean, e) < 0))
+	if ((given && path_clean(given, clean, e) < 0) || (cwd && path_clean(cwd, clean, e) < 0))
 		return -1;
-	if (workspace_find(cwd, given, home, &w, &unfit) < 0 &&
-	    (!given || workspace_find(cwd, NULL, home, &w, &unfit) < 0))
-		w.path[0] = '\0';
+	if (!given || workspace_find(cwd, given, at->home, git, &w, &unfit) < 0) {
+		struct git_key key = *at;
+
+		key.folder = clean;
+		int found = cwd ? git_lookup_of(engine, &key, git, e) : 0;
+		if (found > 0)
+			snprintf(ret, PATH_MAX, "%s", clean);
+		if (found)
+			return found;
+		if (workspace_find(cwd, NULL, at->home, git, &w, &unfit) < 0)
+			w.path[0] = '\0';
+	}
 	snprintf(ret, PATH_MAX, "%s", w.path);
 	return 0;
 }
 
 /* Without a sandbox the workspace is searched for, too: leaving the sandbox must not bypass the workspace's policy. */
-int policy_lookup_find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
-				 struct err *e)
+int policy_lookup_find_workspace(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
+				 const struct caller *c, char ret[PATH_MAX], struct err *e)
 {
-	if (!f->profile.confined)
-		return policy_lookup_workspace(r->cwd, r->workspace, home_of(f), ret, e);
-	snprintf(ret, PATH_MAX, "%s", f->workspace.path);
-	return 0;
+	const struct git_key at = { .uid = c->uid, .peer_fd = c->peer_fd, .folder = r->cwd, .home = home_of(f) };
+
+	if (f->profile.confined) {
+		snprintf(ret, PATH_MAX, "%s", f->workspace.path);
+		return 0;
+	}
+	int found = policy_lookup_workspace(engine, &at, r->workspace, ret, e);
+	return found > 0 ? err_set(e, ERR_UNAVAILABLE, "'%.300s' has not been examined yet: repeat the request", ret)
+			 : found;
 }
 
 int policy_lookup_rules(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
@@ -67,7 +84,7 @@ int policy_lookup_rules(struct engine *engine, const struct sandbox_setup *f, co
 	char workspace[PATH_MAX];
 
 	*ret = engine->rules;
-	if (policy_lookup_find_workspace(f, r, workspace, e) < 0)
+	if (policy_lookup_find_workspace(engine, f, r, c, workspace, e) < 0)
 		return -1;
 	const struct policy_key at = {
 		.uid = c->uid, .peer_fd = c->peer_fd, .workspace = workspace, .home = home_of(f), .since_ns = since_ns

@@ -15,6 +15,7 @@ struct caller;
 struct sandbox_setup;
 struct engine;
 struct err;
+struct git_key;
 struct policy_key;
 struct sandbox_request;
 
@@ -23,17 +24,20 @@ struct sandbox_request;
 int policy_lookup_of(struct engine *engine, const struct policy_key *at, const struct policy_rules **ret,
 		     struct err *e);
 /*
- * Finds the workspace whose policy files apply in `cwd`. "" = none: the home directory and its parents cannot be a
- * workspace. −1: a path is invalid. A `given` workspace that does not contain cwd is ignored.
+ * Finds the workspace whose policy files apply in the folder, which may be NULL. "" = none: the home directory and its
+ * parents cannot be a workspace. 1: it is being searched for; wait for *ret (policy_lookup_await). −1: a path is
+ * invalid, or the file system does not answer. A `given` workspace that does not contain the folder is ignored.
  */
-int policy_lookup_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e);
+int policy_lookup_workspace(struct engine *engine, const struct git_key *at, const char *given, char ret[PATH_MAX],
+			    struct err *e);
 /* policy_lookup_of for a request, with or without a sandbox. */
 int policy_lookup_rules(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
 			const struct caller *c, uint64_t since_ns, const struct policy_rules **ret, struct err *e);
 /* The workspace whose policy files apply to a request, with or without a sandbox. */
-int policy_lookup_find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
-				 struct err *e);
-/* Calls `go` once, when the policy files of this workspace have been read or the daemon stops. */
+int policy_lookup_find_workspace(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
+				 const struct caller *c, char ret[PATH_MAX], struct err *e);
+/* Calls `go` once, when the policy files of this workspace have been read, the folder was searched, or the daemon
+ * stops. */
 void policy_lookup_await(struct engine *engine, uint32_t uid, const char *workspace,
 			 void (*go)(struct engine *engine, void *ctx), void *ctx);
 /* HOME in a base environment (ports.h: base_env); "" = none. Points into `env`. */

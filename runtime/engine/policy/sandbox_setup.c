@@ -6,6 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/git_lookup.h"
 #include "runtime/engine/policy/policy_state.h"
 
 #include <string.h>
@@ -35,9 +36,45 @@ static bool has_empty_workspace(const struct profile *p)
 	return false;
 }
 
-static int find_workspace(const struct profile *p, const struct sandbox_request *r, const char *home,
-			  struct workspace *ret, struct err *e)
+/* Whether programs keep their own files there (~/.ssh, ~/.config …). */
+static bool is_private(const char *path, const char *home)
 {
+	size_t n = strlen(home);
+
+	return n >= 2 && path_within(home, path) && path[n] == '/' && path[n + 1] == '.';
+}
+
+/*
+ * The folder (clean) whose repository decides: that of the request, unless it names its workspace; of an agent's,
+ * whether it may work there.
+ */
+static bool find_folder(const struct profile *p, const struct sandbox_request *r, const struct caller *c,
+			const char *home, char ret[PATH_MAX])
+{
+	const char *cwd = r->base && r->base->cwd ? r->base->cwd : r->cwd;
+
+	if (has_empty_workspace(p))
+		return false;
+	if (!p->confined || !r->workspace)
+		return cwd && path_clean(cwd, ret, NULL) == 0;
+	return c->role != ROLE_OPERATOR && path_clean(r->workspace, ret, NULL) == 0 && is_private(ret, home);
+}
+
+static int look_up_git(struct engine *engine, const struct caller *c, const char *folder, const char *home,
+		       uint64_t since_ns, char ret[PATH_MAX], struct err *e)
+{
+	const struct git_key at = {
+		.uid = c->uid, .peer_fd = c->peer_fd, .folder = folder, .home = home, .since_ns = since_ns
+	};
+
+	return git_lookup_of(engine, &at, ret, e);
+}
+
+static int find_workspace(struct engine *engine, const struct profile *p, const struct sandbox_request *r,
+			  const struct caller *c, const char *home, struct workspace *ret, struct err *e)
+{
+	char folder[PATH_MAX], git[PATH_MAX] = "";
+
 	if (!p->confined) {
 		snprintf(ret->cwd, sizeof ret->cwd, "%s", r->cwd ? r->cwd : "/");
 		ret->path[0] = '\0';
@@ -45,7 +82,10 @@ static int find_workspace(const struct profile *p, const struct sandbox_request 
 	}
 	if (has_empty_workspace(p))
 		return workspace_scratch(r->cwd, ret, e);
-	return workspace_find(r->cwd, r->workspace, home, ret, e);
+	int found = find_folder(p, r, c, home, folder) ? look_up_git(engine, c, folder, home, 0, git, e) : 0;
+	if (found > 0)
+		return err_set(e, ERR_UNAVAILABLE, "'%.300s' has not been examined yet: repeat the request", folder);
+	return found < 0 ? -1 : workspace_find(r->cwd, r->workspace, home, git, ret, e);
 }
 
 /* Only operators may run without a sandbox. An early check for a better error: the spawner enforces it. */
@@ -60,14 +100,11 @@ static int check_unconfined(const struct profile *p, const struct caller *c, str
 
 /*
  * The caller's working directory determines which part of the home directory is visible. An agent cannot choose a
- * directory where programs keep their own files (~/.ssh, ~/.config …), unless it contains a git repository.
+ * directory where programs keep their own files, unless it contains a git repository.
  */
 static int check_agent_workspace(const struct workspace *place, const char *home, const struct caller *c, struct err *e)
 {
-	size_t n = strlen(home);
-
-	if (c->role == ROLE_OPERATOR || place->has_git || n < 2 || !path_within(home, place->path) ||
-	    place->path[n] != '/' || place->path[n + 1] != '.')
+	if (c->role == ROLE_OPERATOR || place->has_git || !is_private(place->path, home))
 		return 0;
 	err_set(e, ERR_PERMISSION, "an agent may not work in '%.200s', where programs keep their own files",
 		place->path);
@@ -253,7 +290,7 @@ static int make_setup(struct engine *engine, const struct sandbox_request *r, co
 	home_of(&f->env, home);
 	if (r->base && r->base->cwd)
 		at.cwd = r->base->cwd;
-	if (check_unconfined(base, c, e) < 0 || find_workspace(base, &at, home, &f->workspace, e) < 0 ||
+	if (check_unconfined(base, c, e) < 0 || find_workspace(engine, base, &at, c, home, &f->workspace, e) < 0 ||
 	    check_agent_workspace(&f->workspace, home, c, e) < 0)
 		return -1;
 	if (r->base) {
@@ -322,6 +359,24 @@ int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, c
 		return -1;
 	}
 	return 0;
+}
+
+int sandbox_setup_lookup(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
+			 uint64_t since_ns, char ret_folder[PATH_MAX], struct err *e)
+{
+	buf_auto struct buf env = BUF_INIT;
+	char home[PATH_MAX], git[PATH_MAX];
+	struct err later = ERR_INIT;
+	const struct profile *base = engine->policy_problem[0]
+					     ? NULL
+					     : find_base(engine, r->profile ? r->profile : PROFILE_DEFAULT, &later);
+
+	if (!base)
+		return 0;
+	engine->o.ports->base_env(engine->o.host, c->uid, &env);
+	home_of(&env, home);
+	return find_folder(base, r, c, home, ret_folder) ? look_up_git(engine, c, ret_folder, home, since_ns, git, e)
+							 : 0;
 }
 
 void sandbox_setup_done(struct sandbox_setup *f)

@@ -29,6 +29,12 @@ struct sandbox_setup {
 	struct buf env;                    /* base environment (ports.h: base_env) */
 };
 
+/*
+ * Whether what the setup reads of the caller's folders is known. 1: it is not; wait for ret_folder
+ * (policy_lookup_await). −1: it cannot be known, because a file system does not answer.
+ */
+int sandbox_setup_lookup(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
+			 uint64_t since_ns, char ret_folder[PATH_MAX], struct err *e);
 /* ERR_NOT_FOUND, ERR_PERMISSION (with `field`), ERR_INVALID, ERR_UNAVAILABLE. */
 int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
 		       struct sandbox_setup *ret, struct err *e);

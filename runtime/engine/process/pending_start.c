@@ -1,7 +1,8 @@
 /*
- * A start may have to wait for the policy files of its workspace, which are read by another process. The request and
- * the caller are borrowed and end with the call, so they are copied: the request by writing and reading its record, the
- * same path that a start takes after an approval. Members that the record lacks are copied one by one.
+ * A start may have to wait until its folder was searched, and for the policy files of its workspace: another process
+ * reads them. The request and the caller are borrowed and end with the call, so they are copied: the request by writing
+ * and reading its record, the same path that a start takes after an approval. Members that the record lacks are copied
+ * one by one.
  *
  * The wait ends when the files were read, or when the daemon stops; the start then begins again from the top. since_ns
  * is the beginning of the first wait. Files that were read after it count as fresh, so that a file that keeps changing
@@ -94,6 +95,32 @@ static void continue_start(struct engine *engine, void *ctx)
 	h->go(engine, h);
 }
 
+int pending_start_folder(struct engine *engine, const struct start_request *r, const struct start_request *given,
+			 const struct caller *c, struct pending_start **held, engine_reply_fn fn, void *ctx,
+			 char ret_folder[PATH_MAX], struct err *e)
+{
+	struct pending_start *h = *held;
+	const uint64_t since = h && h->since_ns ? h->since_ns : engine_now(engine);
+	int found = sandbox_setup_lookup(engine, &r->sandbox, c, since, ret_folder, e);
+
+	if (found <= 0)
+		return found;
+	if (!h && !(h = pending_start_new(engine, given, c, fn, ctx, e)))
+		return -1;
+	h->since_ns = since;
+	*held = h;
+	return 1;
+}
+
+void pending_start_await(struct engine *engine, const char *folder, struct pending_start *h,
+			 void (*go)(struct engine *engine, struct pending_start *h))
+{
+	if (!h->since_ns)
+		h->since_ns = engine_now(engine);
+	h->go = go;
+	policy_lookup_await(engine, h->caller.uid, folder, continue_start, h);
+}
+
 void pending_start_wait(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
 			struct pending_start *h, void (*go)(struct engine *engine, struct pending_start *h))
 {
@@ -101,9 +128,6 @@ void pending_start_wait(struct engine *engine, const struct sandbox_setup *f, co
 	struct err e = ERR_INIT;
 
 	/* Cannot fail: policy_lookup_rules has found the same workspace before. */
-	(void)policy_lookup_find_workspace(f, r, workspace, &e);
-	if (!h->since_ns)
-		h->since_ns = engine_now(engine);
-	h->go = go;
-	policy_lookup_await(engine, h->caller.uid, workspace, continue_start, h);
+	(void)policy_lookup_find_workspace(engine, f, r, &h->caller, workspace, &e);
+	pending_start_await(engine, workspace, h, go);
 }

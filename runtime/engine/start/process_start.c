@@ -425,6 +425,20 @@ static void start_held(struct engine *engine, struct pending_start *h)
 	start_process(engine, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
+/* 1: the folder is searched first; the pending start owns the request, as in find_rules. */
+static int find_folder(struct engine *engine, const struct start_request *r, const struct start_request *given,
+		       const struct caller *c, struct pending_start *held, engine_reply_fn fn, void *ctx, struct err *e)
+{
+	char folder[PATH_MAX];
+	int found = pending_start_folder(engine, r, given, c, &held, fn, ctx, folder, e);
+
+	if (found > 0) {
+		strmap_put(&engine->processes->pending, held->record.spec.request.process_id, held);
+		pending_start_await(engine, folder, held, start_held);
+	}
+	return found;
+}
+
 /*
  * 1: waits for the policy of the workspace. The pending start then owns the request: `held`, or a new one for `given`,
  * the request before it took anything over from a session sandbox.
@@ -446,12 +460,16 @@ static int find_rules(struct engine *engine, const struct start_request *r, cons
 	return 1;
 }
 
-/* Builds the sandbox and finds the rules that apply in it. 1 = the rules are being read. */
+/* Builds the sandbox and finds the rules that apply in it. 1 = the start waits for what they depend on. */
 static int prepare_sandbox(struct engine *engine, const struct start_request *r, const struct start_request *given,
 			   const struct caller *c, struct sandbox_setup *f, struct pending_start *held,
 			   engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
 {
-	if (request_check(engine, r, c, e) < 0 || sandbox_setup_make(engine, &r->sandbox, c, f, e) < 0)
+	int found = request_check(engine, r, c, e) < 0 ? -1 : find_folder(engine, r, given, c, held, fn, ctx, e);
+
+	if (found)
+		return found;
+	if (sandbox_setup_make(engine, &r->sandbox, c, f, e) < 0)
 		return -1;
 	*ret = engine->rules;
 	if (owner_is_internal((enum owner_kind)r->owner))
@@ -562,13 +580,18 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
 	struct start_request member;
 	const struct start_request *given = r;
-	if (!r->hooked && !permission_was_ended(engine, r) && sandbox_session_missing(engine, r, c)) {
-		wait_for_session(engine, r, c, held, NULL, fn, ctx);
-		return;
-	}
 	/* A client may have ended the process while it waited; then it has been answered, and nothing starts. */
-	int found = permission_was_ended(engine, r) ? -1 : sandbox_enter(engine, r, c, &member, &e);
+	int found = permission_was_ended(engine, r) ? -1 : 0;
 
+	if (found == 0 && !r->hooked && sandbox_session_missing(engine, r, c)) {
+		found = find_folder(engine, r, r, c, held, fn, ctx, &e);
+		if (found == 0)
+			wait_for_session(engine, r, c, held, NULL, fn, ctx);
+		if (found >= 0)
+			return;
+	}
+	if (found == 0)
+		found = sandbox_enter(engine, r, c, &member, &e);
 	if (found == 0) {
 		r = &member;
 		found = prepare_sandbox(engine, r, given, c, &f, held, fn, ctx, &rules, &e);
@@ -634,59 +657,4 @@ void engine_start_process(struct engine *engine, const struct start_request *r, 
 	start_process(engine, r, c, NULL, fn, ctx);
 	/* The prediction is valid only for a launch within this call. */
 	engine->processes->expected = (struct port_expected){ 0 };
-}
-
-/*
- * ---- after the end ----
- *
- * The end of the process is durable: offers a retry with more rights, runs the hooks for the end, and then lets the
- * owner and the surrounding work continue.
- */
-
-struct finished {
-	struct engine *engine;
-	struct process_over over;
-};
-
-static void on_hooks(struct hook_group *group, void *ctx)
-{
-	struct finished *x = ctx;
-
-	hook_on_reply(group);
-	process_over(x->engine, &x->over);
-	free(x);
-}
-
-static void finish_process(struct engine *engine, const struct policy_hooks *known, const struct err *e, void *ctx)
-{
-	struct process *p = ctx;
-	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
-	struct finished x = {
-		.engine = engine,
-		.over = { .owner = p->owner, .owns_turn = p->owns_turn, .made_thread = p->makes_thread },
-	};
-
-	/* Copied, because the hooks run after the process is freed. */
-	memcpy(x.over.owner_id, p->owner_id, ID_SIZE);
-	memcpy(x.over.task_id, p->task_id, ID_SIZE);
-	memcpy(x.over.job_id, p->job_id, ID_SIZE);
-	memcpy(x.over.thread_id, p->thread_id, ID_SIZE);
-	memcpy(x.over.turn_id, p->turn_id, ID_SIZE);
-	memcpy(x.over.sandbox_id, p->sandbox_id, ID_SIZE);
-	process_free(p);
-	if (!hooks) {
-		process_over(engine, &x.over);
-		return;
-	}
-	hooks->drop = free;
-	hook_group_run(hooks, on_hooks, mem_dup(&x, sizeof x));
-}
-
-void start_process_finished(struct process *p)
-{
-	permission_offer_retry(p);
-	if (p->hooks_after && p->cwd)
-		hooks_wait(p->engine, p->cwd, &p->by, finish_process, p);
-	else
-		finish_process(p->engine, p->engine->hooks, NULL, p);
 }

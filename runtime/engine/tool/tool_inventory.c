@@ -168,7 +168,12 @@ static int find_rules(struct inventory *v, struct inventory_place *at, const cha
 					.workspace = at->workspace,
 					.home = v->home,
 					.since_ns = at->since_ns };
-	int r = v->cwd ? policy_lookup_workspace(v->cwd, NULL, v->home, at->workspace, &at->problem) : 0;
+	const struct git_key place = { .uid = v->uid,
+				       .peer_fd = key.peer_fd,
+				       .folder = v->cwd,
+				       .home = v->home,
+				       .since_ns = at->since_ns ? at->since_ns : engine_now(engine) };
+	int r = v->cwd ? policy_lookup_workspace(engine, &place, NULL, at->workspace, &at->problem) : 0;
 	if (r == 0)
 		r = policy_lookup_of(engine, &key, &v->rules, &at->problem);
 	v->unknown = r > 0;
@@ -206,11 +211,11 @@ static void answer_request(struct engine *engine, void *ctx)
 {
 	struct inventory_request *q = ctx;
 	struct inventory v = { .engine = engine, .cwd = q->cwd, .uid = q->uid };
+	q->since_ns = q->since_ns ? q->since_ns : engine_now(engine);
 	struct inventory_place at = { .since_ns = q->since_ns };
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
 
-	q->since_ns = q->since_ns ? q->since_ns : engine_now(engine);
 	if (!engine->stopping && find_rules(&v, &at, q->session_id, q->mode)) {
 		policy_lookup_await(engine, q->uid, at.workspace, answer_request, q);
 	} else {

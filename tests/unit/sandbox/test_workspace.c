@@ -1,6 +1,8 @@
 #include "sandbox/workspace.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/path.h"
+#include "sandbox/placeholder.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
@@ -9,12 +11,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The folder need not be clean. */
+static void search(const char *folder, const char *home, char ret[PATH_MAX])
+{
+	char clean[PATH_MAX];
+
+	ret[0] = '\0';
+	if (folder && path_clean(folder, clean, NULL) == 0)
+		ck_assert_int_eq(workspace_search(clean, home, false, ret), 0);
+}
+
 static const char *found(const char *cwd, const char *given, const char *home)
 {
 	static struct workspace w;
 	struct err e = ERR_INIT;
+	char git[PATH_MAX];
 
-	ck_assert_msg(workspace_find(cwd, given, home, &w, &e) == 0, "%s", e.message);
+	search(given ? given : cwd, home, git);
+	ck_assert_msg(workspace_find(cwd, given, home, git, &w, &e) == 0, "%s", e.message);
+	ck_assert(w.has_git == (git[0] && strcmp(git, w.path) == 0));
 	return w.path;
 }
 
@@ -22,8 +37,10 @@ static void check_rejected(const char *cwd, const char *given, const char *home,
 {
 	struct workspace w;
 	struct err e = ERR_INIT;
+	char git[PATH_MAX];
 
-	ck_assert_int_eq(workspace_find(cwd, given, home, &w, &e), -1);
+	search(given ? given : cwd, home, git);
+	ck_assert_int_eq(workspace_find(cwd, given, home, git, &w, &e), -1);
 	ck_assert_int_eq(e.code, ERR_INVALID);
 	ck_assert_str_eq(e.field, field);
 }
@@ -51,6 +68,33 @@ START_TEST(the_workspace_is_the_nearest_directory_with_git)
 	rmdir(deep);
 	snprintf(path, sizeof path, "%s/a", dir);
 	rmdir(path);
+	rmdir(dir);
+}
+END_TEST
+
+/* What was just looked up is cached, except what does not exist on a tmpfs of an older kernel. */
+START_TEST(a_cached_search_finds_the_same_or_says_that_it_cannot)
+{
+	char dir[] = "/tmp/bailiff-ws-XXXXXX", git[128], deep[128], full[PATH_MAX], cached[PATH_MAX];
+	static const mode_t modes[] = { 0, 0700, PLACEHOLDER_FOLDER_MODE, 0 };
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(git, sizeof git, "%s/.git", dir);
+	snprintf(deep, sizeof deep, "%s/a", dir);
+	mkdir(deep, 0700);
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+		rmdir(git);
+		if (modes[i])
+			ck_assert_int_eq(mkdir(git, 0700) < 0 || chmod(git, modes[i]) < 0, 0);
+		ck_assert_int_eq(workspace_search(deep, "", false, full), 0);
+		ck_assert_str_eq(full, modes[i] == 0700 ? dir : "");
+		bool unknown = workspace_search(deep, "", true, cached) != 0;
+		ck_assert(unknown || modes[i] != PLACEHOLDER_FOLDER_MODE); /* it may have files */
+		if (!unknown)
+			ck_assert_str_eq(cached, full);
+	}
+	rmdir(git);
+	rmdir(deep);
 	rmdir(dir);
 }
 END_TEST
@@ -112,6 +156,7 @@ END_TEST
 int main(void)
 {
 	return SUITE("workspace", the_workspace_is_the_nearest_directory_with_git,
-		     protected_directories_belong_to_their_tree, workspaces_that_are_too_wide_are_rejected,
-		     system_directories_are_not_workspaces, a_scratch_workspace_replaces_system_directories);
+		     a_cached_search_finds_the_same_or_says_that_it_cannot, protected_directories_belong_to_their_tree,
+		     workspaces_that_are_too_wide_are_rejected, system_directories_are_not_workspaces,
+		     a_scratch_workspace_replaces_system_directories);
 }

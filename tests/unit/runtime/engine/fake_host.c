@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/view/view.h"
+#include "sandbox/workspace.h"
 
 #include <check.h>
 #include <errno.h>
@@ -151,6 +152,16 @@ static int policy_of(void *host, const struct policy_key *at, const struct polic
 	return 0;
 }
 
+static int git_of(void *host, const struct git_key *at, char ret[PATH_MAX], struct err *e)
+{
+	struct fake_host *w = host;
+
+	w->searches++;
+	if (w->search_problem)
+		return err_set(e, ERR_UNAVAILABLE, "%s", w->search_problem);
+	return w->searching ? 1 : workspace_search(at->folder, at->home, false, ret);
+}
+
 /* A test answers it. */
 static uint32_t want_reload(void *host)
 {
@@ -181,6 +192,7 @@ static const struct ports fake_ports = {
 	close_output,
 	release,
 	.policy_of = policy_of,
+	.git_of = git_of,
 	.want_reload = want_reload,
 };
 

@@ -41,6 +41,9 @@ struct fake_host {
 	bool nobody;                /* no client has connected */
 	unsigned policies;          /* how often the policy of a directory was requested … */
 	const char *policy_problem; /* … and why it is unknown; NULL: no problem */
+	unsigned searches;          /* how often a repository was searched for … */
+	bool searching;             /* … by another process, which a test answers (engine_on_policy) … */
+	const char *search_problem; /* … and why it cannot be known; NULL: no problem */
 	const char *abandoned[FAKE_PROCESSES];
 	size_t nabandoned;
 };

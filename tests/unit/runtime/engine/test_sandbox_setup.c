@@ -129,6 +129,37 @@ START_TEST(nothing_starts_while_the_policy_is_unknown)
 }
 END_TEST
 
+START_TEST(a_start_waits_until_its_folder_was_searched)
+{
+	fake_open(&w);
+	struct start_request r = fake_request(&w, "x");
+
+	r.sandbox.cwd = "/srv/x";
+	w.searching = true;
+	reply.code = -1;
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	engine_on_policy(w.engine, fake_caller.uid, "/srv/y");
+	engine_on_policy(w.engine, fake_caller.uid + 1, "/srv/x");
+	engine_on_policy(w.engine, fake_caller.uid, "/srv/x"); /* another search is needed */
+	ck_assert_uint_eq(w.nprocesses, 0);
+	ck_assert_int_eq(reply.code, -1);
+	w.searching = false;
+	engine_on_policy(w.engine, fake_caller.uid, "/srv/x");
+	ck_assert_uint_eq(w.nprocesses, 1);
+	w.search_problem = "its file system does not answer";
+	start(&r, &fake_caller, ERR_UNAVAILABLE);
+	ck_assert_str_eq(reply.message, w.search_problem);
+	/* A workspace that is named needs no search. */
+	const unsigned before = w.searches;
+	r.sandbox.workspace = "/srv/x";
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	ck_assert_uint_eq(w.nprocesses, 2);
+	ck_assert_uint_eq(w.searches, before);
+	w.search_problem = NULL;
+	fake_close(&w);
+}
+END_TEST
+
 START_TEST(a_changed_policy_is_recorded_once)
 {
 	fake_open(&w);
@@ -156,5 +187,6 @@ int main(void)
 {
 	return SUITE("sandbox_setup", a_start_is_confined_by_default, only_operators_may_widen_the_sandbox,
 		     a_sandbox_can_be_shown_without_a_start, a_changed_profile_takes_effect_immediately,
-		     nothing_starts_while_the_policy_is_unknown, a_changed_policy_is_recorded_once);
+		     nothing_starts_while_the_policy_is_unknown, a_start_waits_until_its_folder_was_searched,
+		     a_changed_policy_is_recorded_once);
 }

@@ -350,6 +350,12 @@ void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply
 {
 	fake_request("reload", NULL, c, fn, ctx);
 }
+int engine_await_folders(struct engine *g, const struct json_t *params, const struct caller *c, uint64_t since_ns,
+			 void (*go)(struct engine *engine, void *ctx), void *ctx, struct err *e)
+{
+	return 0;
+}
+
 int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out,
 			struct err *e)
 {
