@@ -5,8 +5,8 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 
-/* The value of a part that refers to the home directory (~, $HOME, ${HOME}), if that is known. */
-static const char *known_part(const struct analysis *r, const struct shell_part *p)
+/* ~, $HOME, ${HOME} */
+const char *analysis_known_part(const struct analysis *r, const struct shell_part *p)
 {
 	static const char *const names[] = { "~", "$HOME", "${HOME}" };
 
@@ -24,6 +24,7 @@ struct command_word analysis_word(struct analysis *r, const struct shell_word *w
 		.plain = w->plain,
 		.unknown = w->unknown,
 		.many = w->many,
+		.from = w,
 	};
 	const struct shell_part *first = w->part;
 	buf_auto struct buf text = BUF_INIT;
@@ -38,7 +39,7 @@ struct command_word analysis_word(struct analysis *r, const struct shell_word *w
 	c.unknown = w->unknown & (SHELL_GLOB | SHELL_BRACES | SHELL_ARRAY);
 	c.many = c.unknown != 0;
 	for (size_t i = 0; i < w->nparts; i++) {
-		const char *known = w->part[i].kind == SHELL_PART_LITERAL ? NULL : known_part(r, &w->part[i]);
+		const char *known = w->part[i].kind == SHELL_PART_LITERAL ? NULL : analysis_known_part(r, &w->part[i]);
 
 		buf_append(&text, known ? known : w->part[i].text, known ? strlen(known) : w->part[i].len);
 		home |= known != NULL;

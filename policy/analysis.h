@@ -12,6 +12,7 @@
 #include "policy/shell/shell.h"
 
 struct arithmetic_name;
+struct variable;
 
 /* The names that arithmetic expressions use, and whether their values are known to be numbers (arithmetic.c). */
 struct arithmetic {
@@ -20,14 +21,23 @@ struct arithmetic {
 	bool open; /* an expression uses an unknown value */
 };
 
+/* The variables that the text sets (variables.h). */
+struct variables {
+	struct variable *variable;
+	size_t count, work;
+	bool lost; /* it may set any */
+};
+
 struct analysis {
 	struct command_facts *facts;
 	struct shell_arena *arena;
 	const struct analysis_options *o;
 	const char *workspace;
+	const char *cwd;   /* of the command that is analysed; NULL: unknown */
 	size_t budget;     /* bytes of text that may still be parsed */
 	bool home_changed; /* the text sets HOME */
 	struct arithmetic arithmetic;
+	struct variables variables;
 };
 
 /* One simple command while it is analysed. */
@@ -46,6 +56,8 @@ static inline struct command_simple *analysis_simple(const struct analysis *r, s
 
 /* Converts a word of the shell, with the home directory inserted if it is known. */
 struct command_word analysis_word(struct analysis *r, const struct shell_word *w);
+/* The value of a part that refers to the home directory, if that is known. */
+const char *analysis_known_part(const struct analysis *r, const struct shell_part *p);
 
 /* ---- command_paths.c ---- */
 

@@ -222,7 +222,7 @@ static const struct command_word *next_word(struct command_args *a, size_t *i)
 static void parse_cluster(struct command_args *a, const char *letters, const struct values *v, size_t *i)
 {
 	for (const char *s = letters; *s && isgraph((unsigned char)*s); s++) {
-		struct command_option o = { .letter = *s };
+		struct command_option o = { .letter = *s, .word = &a->word[*i] };
 
 		if (v && strchr(v->letters, *s) && !(*s == 'C' && v->style & ARGS_FRONT && a->noperands)) {
 			o.value = s[1] ? s + 1 : NULL;
@@ -252,7 +252,9 @@ static void old_cluster(struct command_args *a, const char *letters, const struc
 static void parse_long_option(struct command_args *a, const char *text, const struct values *v, size_t *i)
 {
 	const char *equals = strchr(text, '=');
-	struct command_option o = { .name = text, .name_len = equals ? (size_t)(equals - text) : strlen(text) };
+	struct command_option o = { .word = &a->word[*i],
+				    .name = text,
+				    .name_len = equals ? (size_t)(equals - text) : strlen(text) };
 
 	if (equals)
 		o.value = equals + 1;

@@ -24,13 +24,15 @@
 #include <stdint.h>
 
 struct shell_arena;
+struct shell_word;
 
 struct command_word {
-	const char *value; /* NULL: unknown */
-	const char *plain; /* with expansions as written; never NULL */
-	unsigned unknown;  /* enum shell_unknown */
-	bool many;         /* may expand to several words, or to none */
-	bool lead;         /* the first character of `plain` is certain */
+	const char *value;             /* NULL: unknown */
+	const char *plain;             /* with expansions as written; never NULL */
+	unsigned unknown;              /* enum shell_unknown */
+	bool many;                     /* may expand to several words, or to none */
+	bool lead;                     /* the first character of `plain` is certain */
+	const struct shell_word *from; /* the word of the shell; NULL: it is not one */
 };
 
 struct command_option {
@@ -38,7 +40,8 @@ struct command_option {
 	const char *name; /* … the name of a long one, without dashes; may be abbreviated */
 	size_t name_len;
 	const char *value;                     /* in the same word or the next; NULL: none, or unknown */
-	const struct command_word *value_word; /* if the value is a separate word */
+	const struct command_word *value_word; /* if the value is a separate word … */
+	const struct command_word *word;       /* … otherwise the word with the option */
 };
 
 struct command_args {

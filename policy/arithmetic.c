@@ -10,6 +10,7 @@
  */
 
 #include "policy/analysis.h"
+#include "policy/word_values.h"
 
 #include "runtime/base/mem.h"
 
@@ -50,43 +51,6 @@ static struct arithmetic_name *name_of(struct analysis *r, const char *s, size_t
 		.text = text, .len = n, .used = args_named(text, INTEGERS), .loose = args_named(text, FILLED)
 	};
 	return &c->name[c->count++];
-}
-
-static bool begins_with(const char *s, size_t n, const char *with)
-{
-	return n >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
-}
-
-static bool only_has(const char *s, size_t n, const char *characters)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strchr(characters, s[i]) || !s[i])
-			return false;
-	return true;
-}
-
-/* Whether the command inside $(…) prints a number and nothing else. */
-static bool prints_number(const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strchr(";&\n`$()#\\\"'", s[i]))
-			return false;
-	for (const char *bar; (bar = memchr(s, '|', n));) {
-		n -= (size_t)(bar + 1 - s);
-		s = bar + 1;
-	}
-	while (n && *s == ' ')
-		s++, n--;
-	while (n && s[n - 1] == ' ')
-		n--;
-	if (begins_with(s, n, "wc -") && n >= 5 && strchr("lcwm", s[4]))
-		return n == 5 || begins_with(s + 5, n - 5, " <") || begins_with(s + 5, n - 5, "<");
-	if (begins_with(s, n, "seq ") || begins_with(s, n, "echo "))
-		return only_has(s + 4, n - 4, "0123456789 -");
-	if (begins_with(s, n, "date +%s"))
-		return only_has(s + 8, n - 8, "%0123456789N");
-	return begins_with(s, n, "stat -c %s ") ||
-	       ((n == 5) && (begins_with(s, n, "nproc") || begins_with(s, n, "id -u") || begins_with(s, n, "id -g")));
 }
 
 /*
@@ -137,7 +101,7 @@ static bool scan_expansion(struct analysis *r, const char **at, const char *end)
 	if (*s == '(') {
 		*at = after_parenthesis(s, end);
 		return is_arithmetic(s, end) ||
-		       prints_number(s + 1, (size_t)(*at - s) >= 2 ? (size_t)(*at - s) - 2 : 0);
+		       word_values_prints_number(s + 1, (size_t)(*at - s) >= 2 ? (size_t)(*at - s) - 2 : 0);
 	}
 	const bool braced = *s == '{', counts = braced && s + 1 < end && s[1] == '#';
 	s += braced;

@@ -8,6 +8,8 @@
 
 #include "policy/analysis.h"
 #include "policy/command_text.h"
+#include "policy/variables.h"
+#include "policy/word_values.h"
 #include "policy/wrapper.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
@@ -89,11 +91,15 @@ static size_t list_command(struct analysis *r, const struct command_word *w, siz
 	const char **argv = shell_arena_alloc(r->arena, (n + 1) * sizeof(*argv));
 	const char **plain = shell_arena_alloc(r->arena, (n + 1) * sizeof(*plain));
 
+	bool *option = shell_arena_alloc(r->arena, (n + 1) * sizeof(*option));
 	size_t splits = 0;
+	bool ended = false;
 
 	for (size_t i = 0; i < n; i++) {
 		argv[i] = w[i].value;
 		plain[i] = w[i].plain;
+		option[i] = i && !ended && word_values_may_be_option(r, &w[i]);
+		ended |= w[i].value && strcmp(w[i].value, "--") == 0;
 		if (i && !splits && !w[i].value && w[i].many)
 			splits = i;
 	}
@@ -102,6 +108,7 @@ static size_t list_command(struct analysis *r, const struct command_word *w, siz
 		.name = a->name,
 		.argv = argv,
 		.plain = plain,
+		.option = option,
 		.argc = n,
 		.text = text_of(r, w, n),
 		.parent = at->parent,
@@ -177,8 +184,9 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 		       const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at);
 
 /* Analyses the commands inside a wrapper, one level deeper, with what they inherit from it. */
-static void analyse_inner(struct analysis *r, size_t index, const struct wrapper_found *found,
-			  const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at)
+static void analyse_inner(struct analysis *r, size_t index, const struct command_args *args,
+			  const struct wrapper_found *found, const struct shell_redirect *redirect, size_t nredirects,
+			  const struct command_context *at)
 {
 	struct command_simple *c = analysis_simple(r, index);
 	const char **wrappers = shell_arena_alloc(r->arena, (at->nwrappers + 1) * sizeof(*wrappers));
@@ -208,12 +216,17 @@ static void analyse_inner(struct analysis *r, size_t index, const struct wrapper
 		exec_variables_of_assignment(
 			r, index, shell_arena_strndup(r->arena, found->assign[i], (size_t)(equals - found->assign[i])),
 			equals + 1);
+		variables_set(r, found->assign[i]);
 	}
+	if (found->reads_stdin)
+		variables_add_arguments(r, args, "");
 	if (found->reads_stdin)
 		read_stdin_commands(r, index, &inside, inside.redirect, inside.nredirects);
 	for (size_t i = 0; i < found->ninner; i++) {
 		const struct wrapper_inner *inner = &found->inner[i];
 
+		if (inner->text && !args_named(args->name, "eval|trap|alias"))
+			variables_add_arguments(r, args, inner->text);
 		if (inner->text)
 			read_text(r, inner->text, strlen(inner->text), inner->bash_only, &inside);
 		else
@@ -240,6 +253,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 
 	if (!within_limits(r, at))
 		return;
+	r->cwd = at->cwd;
 	args_init(args, w, n, r->arena);
 	const size_t index = list_command(r, w, n, args, at);
 	const struct analysis_command c = {
@@ -256,7 +270,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 		harm_of_command(r, &c);
 		wrapper_find(w, n, r->arena, found);
 		if (found->wraps)
-			analyse_inner(r, index, found, NULL, 0, at);
+			analyse_inner(r, index, args, found, NULL, 0, at);
 		analysis_simple(r, index)->unknown = 0; /* the shell of the other machine may do anything anyway: the
 							   command for ssh itself reports that */
 		return;
@@ -267,7 +281,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 	wrapper_find(w, n, r->arena, found);
 	path_words_of_command(r, &c, roles, found->wraps);
 	if (found->wraps)
-		analyse_inner(r, index, found, redirect, nredirects, at);
+		analyse_inner(r, index, args, found, redirect, nredirects, at);
 	command_class_of_command(r, &c);
 	/* The inner command is classified separately. */
 	struct command_simple *s = analysis_simple(r, index);
@@ -418,6 +432,7 @@ static void read_as_posix(struct analysis *r, const char *text, size_t len, cons
 	if (shell_parse_into(r->arena, text, len, SHELL_POSIX, &s) != 0 && s.error.limit)
 		note_error(r, &s, at);
 	note_ambiguity(r, &s, at);
+	variables_of_script(r, &s);
 	size_t kept = 0;
 	for (size_t i = 0; i < s.count; i++)
 		if (to - from > COMPARE_MAX || !is_listed(r->facts, from, to, &s.command[i]))
@@ -465,6 +480,7 @@ static void read_text(struct analysis *r, const char *text, size_t len, bool bas
 	if (s.hidden)
 		r->facts->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	arithmetic_of_script(r, &s);
+	variables_of_script(r, &s);
 	read_script(r, &s, text, len, at);
 	if (!s.bashisms || bash_only)
 		return;
@@ -526,6 +542,7 @@ void command_analyse_line(const char *line, size_t len, const struct analysis_op
 	const struct command_context top = { .parent = -1, .cwd = o->cwd };
 
 	analysis_init(&r, o, ret);
+	variables_of_environment(&r);
 	read_text(&r, line, len, false, &top);
 	summarise_facts(&r);
 }
@@ -537,6 +554,7 @@ void command_analyse_argv(const char *const *argv, size_t argc, const struct ana
 	const struct command_context top = { .parent = -1, .cwd = o->cwd };
 
 	analysis_init(&r, o, ret);
+	variables_of_environment(&r);
 	struct command_word *w = shell_arena_alloc(r.arena, (argc + 1) * sizeof(*w));
 	for (size_t i = 0; i < argc; i++)
 		w[i] = (struct command_word){ .value = argv[i], .plain = argv[i], .lead = true };

@@ -68,6 +68,7 @@ struct command_simple {
 	const char *name;          /* of the program, without directories; NULL: unknown */
 	const char *const *argv;   /* argc elements; NULL for an unknown word */
 	const char *const *plain;  /* the same, with unknown words as written */
+	const bool *option;        /* argc elements: whether an unknown word may be an option, or expand to one */
 	size_t argc;               /* 0: only assignments and redirections */
 	size_t operand;            /* index of the first word after the program that is not an option; 0: none */
 	size_t splits;             /* index of the first word that may be split into several, or vanish; 0: none */
@@ -100,6 +101,7 @@ struct command_path {
 	const char *path; /* absolute and clean; if not exact, the known part of it, or the path as written */
 	const char *word; /* as written in the command */
 	bool exact;       /* false: contains a variable, a glob, or an unknown directory */
+	bool unknown;     /* may be any path: what a variable or a substitution in it expands to is not in the text */
 	bool outside;     /* not in the workspace; also true if that is unknown */
 	unsigned access;
 	size_t command; /* index */

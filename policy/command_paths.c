@@ -2,6 +2,7 @@
 
 #include "policy/analysis.h"
 #include "policy/command_text.h"
+#include "policy/word_values.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
@@ -92,35 +93,63 @@ const char *command_paths_absolute(struct analysis *r, const char *cwd, const ch
 	return shell_arena_strdup(r->arena, clean);
 }
 
-/* Adds a path, made absolute if its text determines it. Devices such as /dev/null are left out. */
-static void add_path(struct analysis *r, const struct analysis_command *c, const char *value, const char *plain,
-		     unsigned why, unsigned access)
+/* Adds a path that is absolute, or is in an unknown folder. Devices such as /dev/null are left out. */
+static void add_path(struct analysis *r, const struct analysis_command *c, struct command_path p)
 {
 	struct command_facts *f = r->facts;
-	const char *text = value ? value : plain;
-	struct command_path p = { .word = plain, .access = access, .command = c->index, .exact = value != NULL };
+	const bool absolute = *p.path == '/' && !p.unknown;
 
-	if (!*text || !access || strcmp(text, "-") == 0 || (why & SHELL_PROCESS))
-		return;
-	/* A glob stays within its directory; any other unknown text may be any path. */
-	const char *path = value || why == SHELL_GLOB ? command_paths_absolute(r, c->cwd, text) : NULL;
-	p.path = path ? path : shell_arena_strdup(r->arena, text);
-	p.exact &= path != NULL;
-	p.outside = !path || !path_within(r->workspace, path);
-	if (path && command_paths_harmless_target(path))
+	p.command = c->index;
+	p.exact &= absolute;
+	p.outside = !absolute || !path_within(r->workspace, p.path);
+	if (!p.access || strcmp(p.word, "-") == 0 || (absolute && command_paths_harmless_target(p.path)))
 		return;
 	/* Both dialects may have found it. */
 	for (size_t i = f->npaths; i-- > 0 && f->npaths - i < 32;)
-		if (f->path[i].access == access && strcmp(f->path[i].path, p.path) == 0)
+		if (f->path[i].access == p.access && strcmp(f->path[i].path, p.path) == 0)
 			return;
 	f->path = shell_arena_grow(r->arena, f->path, f->npaths, sizeof(*f->path));
 	f->path[f->npaths++] = p;
 }
 
+/* Adds a path as a program gets it. */
+static void add_text(struct analysis *r, const struct analysis_command *c, const char *text, const char *word,
+		     bool exact, unsigned access)
+{
+	const char *path = command_paths_absolute(r, c->cwd, text);
+
+	if (*text)
+		add_path(r, c,
+			 (struct command_path){ .path = path ? path : shell_arena_strdup(r->arena, text),
+						.word = word,
+						.exact = exact,
+						.access = access });
+}
+
+/* Adds what a word may expand to, without its first `skip` bytes. A glob stays within its directory. */
+static void add_word_from(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
+			  size_t skip, unsigned access)
+{
+	const char *plain = w->plain + skip;
+
+	if (w->value || w->unknown == SHELL_GLOB) {
+		add_text(r, c, plain, plain, w->value, access);
+		return;
+	}
+	if (w->unknown & SHELL_PROCESS)
+		return;
+	const struct word_values v = word_values_of(r, w, skip);
+	for (size_t i = 0; i < v.count; i++)
+		add_text(r, c, v.text[i].text, plain, !v.text[i].glob, access);
+	if (v.open)
+		add_path(r, c,
+			 (struct command_path){ .path = plain, .word = plain, .unknown = true, .access = access });
+}
+
 static void add_word(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
 		     unsigned access)
 {
-	add_path(r, c, w->value, w->plain, w->unknown, access);
+	add_word_from(r, c, w, 0, access);
 }
 
 /* The role of operand i of n: letters before * count from the front, those after it from the end. */
@@ -152,7 +181,7 @@ static void option_path(struct analysis *r, const struct analysis_command *c, co
 		if (is && o->value_word)
 			add_word(r, c, o->value_word, access_of(role));
 		else if (is && o->value)
-			add_path(r, c, o->value, o->value, 0, access_of(role));
+			add_word_from(r, c, o->word, (size_t)(o->value - o->word->plain), access_of(role));
 	}
 }
 
@@ -165,7 +194,7 @@ static void operand_path(struct analysis *r, const struct analysis_command *c, c
 		const struct command_word *w = a->operand[i];
 
 		if (strncmp(w->plain, name, len) == 0)
-			add_path(r, c, w->value ? w->value + len : NULL, w->plain + len, w->unknown, access_of(role));
+			add_word_from(r, c, w, len, access_of(role));
 	}
 }
 
@@ -271,14 +300,17 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 			given |= access_of(role) != 0;
 			const char *text = a->operand[k]->plain;
 			const size_t host = strcspn(text, ":/"); /* host:path is on another machine */
-			if (!strchr("fFtT", role) || text[host] != ':' || !host)
+			/* cd reads nothing: a folder that is known only at run time is no path of a rule. */
+			if (role == 'c' && !a->operand[k]->value && *text != '/')
+				add_path(r, c,
+					 (struct command_path){ .path = text, .word = text, .access = COMMAND_READS });
+			else if (!strchr("fFtT", role) || text[host] != ':' || !host)
 				add_word(r, c, a->operand[k], access_of(role));
 		}
 		/* Without a path: the working directory, certainly (.) or possibly (?). */
 		const char last = *roles ? roles[strlen(roles) - 1] : 0;
 		if (!given && (last == '.' || last == '?'))
-			add_path(r, c, last == '.' ? "." : NULL, ".", last == '.' ? 0 : SHELL_GLOB,
-				 access_of(*(strchr(roles, '*') - 1)));
+			add_text(r, c, ".", ".", last == '.', access_of(*(strchr(roles, '*') - 1)));
 		option_paths(r, outer, rows[i].options);
 		break;
 	}

@@ -5,6 +5,8 @@
  */
 
 #include "policy/analysis.h"
+#include "policy/variables.h"
+#include "policy/word_values.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
@@ -195,15 +197,25 @@ static void add_wrapping_words(struct analysis *r, const struct analysis_command
 /* An operand is added if it may be a path; one that is no path according to the table, only if it clearly is one. */
 static void add_operand(struct analysis *r, const struct analysis_command *c, const char *roles, size_t i, bool strange)
 {
-	const size_t n = c->args->noperands;
 	const struct command_word *w = c->args->operand[i];
 	const enum named how = strange ? how_after(c, w) : NAMED_READ;
-	const bool clear = *w->plain == '/' || strncmp(w->plain, "file://", 7) == 0;
+	const bool listed = roles && command_paths_has_role(roles, i, c->args->noperands);
+	const struct word_values v = w->value ? (struct word_values){ 0 } : word_values_of(r, w, 0);
 
-	/* No table has ~name. */
-	add_word(r, c, w, how,
-		 ((strange || shows_files(c)) && (!is_plain(w->plain) || how == NAMED_OUTPUT)) || *w->plain == '~' ||
-			 (clear && !(roles && command_paths_has_role(roles, i, n))));
+	for (size_t k = 0; k <= v.count; k++) {
+		const char *text = k < v.count ? v.text[k].text : w->plain;
+		const bool clear = *text == '/' || strncmp(text, "file://", 7) == 0,
+			   whole = ((strange || shows_files(c)) && (!is_plain(text) || how == NAMED_OUTPUT)) ||
+				   *w->plain == '~' || (clear && !listed);
+
+		/* No table has ~name. */
+		if (k == v.count)
+			add_word(r, c, w, how, whole);
+		else if (!v.text[k].glob)
+			add_value(r, c, text, how, whole);
+		else if (whole)
+			add_path_word(r, c->index, c->cwd, text, false, how);
+	}
 }
 
 void path_words_of_command(struct analysis *r, const struct analysis_command *c, const char *roles, bool wraps)
@@ -232,30 +244,26 @@ void path_words_of_assignment(struct analysis *r, size_t index, const char *cwd,
 
 	if (w.value || w.unknown == SHELL_GLOB)
 		add_path_word(r, index, cwd, w.plain, w.value != NULL, NAMED_READ);
-}
-
-/* for x in …: the list is stored as text. */
-static void add_list_words(struct analysis *r, const char *list, size_t index, const char *cwd)
-{
-	static const char head[] = ": ";
-	const size_t n = strlen(list);
-	char *text = shell_arena_alloc(r->arena, sizeof(head) + n);
-	struct shell_script s;
-
-	if (!n || n > r->budget)
+	if (!(w.unknown & SHELL_ARRAY))
 		return;
-	r->budget -= n;
-	memcpy(text, head, sizeof(head) - 1);
-	memcpy(text + sizeof(head) - 1, list, n);
-	(void)shell_parse_into(r->arena, text, sizeof(head) - 1 + n, SHELL_BASH, &s);
-	for (size_t i = 0; i < s.count; i++)
-		for (size_t k = 1; k < s.command[i].nwords && s.command[i].offset == 0; k++)
-			path_words_of_assignment(r, index, cwd, &s.command[i].word[k]);
+	const struct variables_words list = variables_array(r, value);
+	for (size_t i = 0; i < list.count; i++) {
+		const struct command_word item = analysis_word(r, &list.word[i]);
+
+		if (item.value || item.unknown == SHELL_GLOB)
+			add_path_word(r, index, cwd, item.plain + variables_element(&list.word[i]), item.value != NULL,
+				      NAMED_READ);
+	}
 }
 
+/* The list of a loop is stored as text. */
 void path_words_of_script(struct analysis *r, const struct shell_script *s, const char *cwd)
 {
-	for (size_t i = 0; i < s->nset; i++)
-		if (s->set[i].list && r->facts->ncommands)
-			add_list_words(r, s->set[i].list, r->facts->ncommands - 1, cwd);
+	for (size_t i = 0; i < s->nset && r->facts->ncommands; i++) {
+		const char *list = s->set[i].list ? s->set[i].list : "";
+		const struct variables_words words = variables_list(r, list, strlen(list));
+
+		for (size_t k = 0; k < words.count; k++)
+			path_words_of_assignment(r, r->facts->ncommands - 1, cwd, &words.word[k]);
+	}
 }

@@ -439,6 +439,8 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 
 	if (!r->pattern)
 		return RULE_MATCH;
+	if (path->unknown)
+		return r->effect == RULE_ALLOW ? RULE_NO_MATCH : RULE_MAYBE;
 	if (path->path[0] != '/')
 		return names_unknown_folder(r, path) ? RULE_MAYBE : RULE_NO_MATCH;
 	base = base_of(r, bases);

@@ -430,9 +430,9 @@ static void unwrap_appended(struct unwrap *u, bool arguments)
 	for (size_t i = u->at; i < to; i++) {
 		copy[n] = u->word[i];
 		if ((u->replace || arguments) && copy[n].value && *mark && strstr(copy[n].value, mark)) {
-			copy[n].unknown = SHELL_VARIABLE;
-			copy[n].lead = strncmp(copy[n].value, mark, strlen(mark)) != 0;
-			copy[n].value = NULL;
+			copy[n] = (struct command_word){ .plain = copy[n].plain,
+							 .unknown = SHELL_VARIABLE,
+							 .lead = strncmp(copy[n].value, mark, strlen(mark)) != 0 };
 			placed = true;
 		}
 		n++;
