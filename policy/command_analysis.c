@@ -83,6 +83,16 @@ static bool within_limits(struct analysis *r, const struct command_context *at)
 	return false;
 }
 
+/* Whether a word is the value of the option in front of it. */
+static bool is_value(const struct command_args *a, const struct command_word *w)
+{
+	for (size_t i = 0; i < a->noptions; i++)
+		if (a->option[i].value_word == w)
+			return true;
+	/* -m is an option with a value for some of git's commands only. */
+	return args_match(a, "git =commit|tag|merge|stash|notes") && args_named(w[-1].plain, "-m|-*m|--message");
+}
+
 /* Appends a simple command to the facts and returns its index. */
 static size_t list_command(struct analysis *r, const struct command_word *w, size_t n, const struct command_args *a,
 			   const struct command_context *at)
@@ -98,7 +108,7 @@ static size_t list_command(struct analysis *r, const struct command_word *w, siz
 	for (size_t i = 0; i < n; i++) {
 		argv[i] = w[i].value;
 		plain[i] = w[i].plain;
-		option[i] = i && !ended && word_values_may_be_option(r, &w[i]);
+		option[i] = i && !ended && !is_value(a, &w[i]) && word_values_may_be_option(r, &w[i]);
 		ended |= w[i].value && strcmp(w[i].value, "--") == 0;
 		if (i && !splits && !w[i].value && w[i].many)
 			splits = i;

@@ -247,7 +247,16 @@ static void args_of_pattern(const char *pattern, struct shell_arena *arena, stru
 	args_init(ret, word, count, arena);
 }
 
-static bool has_options(const struct command_args *a, const struct command_args *wanted)
+bool command_variants_may_add_option(const struct command_simple *c, size_t from)
+{
+	for (size_t i = from; i < c->argc; i++)
+		if (c->option[i])
+			return true;
+	return false;
+}
+
+static enum rule_match match_options(const struct command_simple *c, const struct command_args *a,
+				     const struct command_args *wanted)
 {
 	for (size_t i = 0; i < wanted->noptions; i++) {
 		bool has = false;
@@ -255,9 +264,9 @@ static bool has_options(const struct command_args *a, const struct command_args 
 		for (size_t k = 0; k < a->noptions && !has; k++)
 			has = is_same_option(a->name, &wanted->option[i], &a->option[k]);
 		if (!has)
-			return false;
+			return command_variants_may_add_option(c, 1) ? RULE_MAYBE : RULE_NO_MATCH;
 	}
-	return true;
+	return RULE_MATCH;
 }
 
 /*
@@ -320,9 +329,13 @@ enum rule_match command_variants_words_match(struct command_variants_words *w, c
 		args_of(w->command, w->arena, &w->args);
 	}
 	args_of_pattern(pattern, w->arena, &wanted);
-	if (!wanted.name || strcmp(w->args.name, wanted.name) != 0 || !has_options(&w->args, &wanted))
+	if (!wanted.name || strcmp(w->args.name, wanted.name) != 0)
 		return RULE_NO_MATCH;
-	return match_operands(&w->args, w->command->splits, &wanted, w->arena);
+	const enum rule_match options = match_options(w->command, &w->args, &wanted);
+	if (options == RULE_NO_MATCH)
+		return RULE_NO_MATCH;
+	const enum rule_match operands = match_operands(&w->args, w->command->splits, &wanted, w->arena);
+	return operands < options ? operands : options;
 }
 
 void command_variants_words_done(struct command_variants_words *w)

@@ -57,6 +57,8 @@ struct command_variants_words {
 	struct command_args args;
 };
 
+/* Whether an unknown word, from this one on, may be an option. */
+bool command_variants_may_add_option(const struct command_simple *c, size_t from);
 /* Whether the command has all options of the pattern, anywhere, and the same first operands. */
 enum rule_match command_variants_words_match(struct command_variants_words *w, const char *pattern);
 void command_variants_words_done(struct command_variants_words *w);

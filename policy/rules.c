@@ -148,6 +148,7 @@ struct stopping {
 	const struct policy_rules *rules;
 	const char *text;
 	size_t known; /* bytes of the text before the first unknown word; SIZE_MAX = all are known */
+	bool option;  /* an option may follow there */
 	int command;
 };
 
@@ -184,14 +185,16 @@ static void stop_maybe(struct stopping *t)
 
 		if (strncmp(r->pattern, t->text, t->known) != 0)
 			break;
+		if (r->pattern[t->known] == '-' && !t->option)
+			continue;
 		add_hit(t->asking, r, RULE_MAYBE, t->command);
 	}
 }
 
 /* Applies the rules that deny or ask to one spelling of a command, in both sets. */
-static void stop_text(struct asking *a, const char *text, size_t known, int command)
+static void stop_text(struct asking *a, const char *text, size_t known, bool option, int command)
 {
-	struct stopping t = { .asking = a, .text = text, .known = known, .command = command };
+	struct stopping t = { .asking = a, .text = text, .known = known, .option = option, .command = command };
 
 	for (size_t i = 0; i < a->nsets; i++) {
 		t.rules = a->set[i];
@@ -260,8 +263,12 @@ static void stop_joined(struct asking *a, const struct command_simple *c, size_t
 {
 	buf_auto struct buf text = BUF_INIT;
 	const size_t known = command_variants_join(c, from, &text);
+	bool option = command_variants_may_add_option(c, from);
 
-	stop_text(a, buf_cstr(&text), known, index);
+	/* A word that vanishes leaves its place to those after it. */
+	for (size_t i = c->splits; i && i < c->argc; i++)
+		option |= c->plain[i][0] == '-';
+	stop_text(a, buf_cstr(&text), known, option, index);
 }
 
 /* The same command in another spelling (command_variants.h). */
@@ -278,7 +285,7 @@ static void stop_variants(struct asking *a, const struct command_simple *c, int 
 			const struct policy_rule *r = &a->set[i]->rule[b->rule[k]];
 			const enum rule_match m = command_variants_words_match(&words, r->pattern);
 
-			if (m == RULE_MAYBE && !c->splits)
+			if (m == RULE_MAYBE && !c->splits && !command_variants_may_add_option(c, 1))
 				hit_handed(a, r, index);
 			else
 				add_hit(a, r, m, index);
@@ -304,7 +311,7 @@ static void stop_variants(struct asking *a, const struct command_simple *c, int 
 /* Applies the rules that deny or ask. */
 static void stop_command(struct asking *a, const struct command_simple *c, int index)
 {
-	stop_text(a, c->text, SIZE_MAX, index);
+	stop_text(a, c->text, SIZE_MAX, false, index);
 	stop_joined(a, c, 0, index);
 	if (c->name && c->argv[0] && strcmp(c->name, c->argv[0]) != 0)
 		stop_joined(a, c, 1, index);
