@@ -24,6 +24,7 @@ enum args_style {
 	ARGS_LEAD = 1 << 4,   /* operands come before the options; later words are not operands */
 	ARGS_FRONT = 1 << 5,  /* -C takes a value only in front of the first operand: git -C x, but git diff -C */
 	ARGS_PLUS = 1 << 6,   /* +word in front of the first operand is an option: cargo +nightly build */
+	ARGS_PAIRS = 1 << 7,  /* two letters of the list are one option: gcc -MF x, -MFx */
 };
 
 static const struct values {
@@ -306,6 +307,13 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 		} else if (style & ARGS_WORDS) {
 			expression |= strlen(s) > 2 || !strchr("HLP", s[1]);
 			parse_long_option(a, s + 1, v, &i);
+		} else if ((style & ARGS_PAIRS) && s[2] && args_word_in(v->longs, s + 1, 2)) {
+			struct command_option o = { .word = w, .name = s + 1, .name_len = 2 };
+
+			o.value = s[3] ? s + 3 : NULL;
+			if (!s[3] && (o.value_word = next_word(a, &i)))
+				o.value = o.value_word->value;
+			add_option(a, o);
 		} else if ((style & ARGS_DIGITS) && isdigit((unsigned char)s[1])) {
 			add_option(a, (struct command_option){ .name = s + 1, .name_len = strlen(s + 1) });
 		} else {

@@ -95,6 +95,7 @@ enum command_access {
 	COMMAND_DELETES = 1 << 2,    /* removed, moved away or overwritten */
 	COMMAND_RECURSES = 1 << 3,   /* including everything below it */
 	COMMAND_REDIRECTED = 1 << 4, /* by a redirection of the shell: no word of the command names it */
+	COMMAND_WITHIN = 1 << 5,     /* if it is a folder, some of the files below it; with RECURSES it is one */
 };
 
 struct command_path {

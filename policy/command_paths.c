@@ -35,6 +35,10 @@ static unsigned access_of(char role)
 	case 'b': return COMMAND_READS | COMMAND_WRITES;
 	case 'm': return COMMAND_READS | COMMAND_DELETES;
 	case 'c': return COMMAND_READS;
+	case 'i':
+	case 'I': return COMMAND_WRITES;
+	case 'x': return COMMAND_WRITES | COMMAND_WITHIN;
+	case 'X': return COMMAND_WRITES | COMMAND_WITHIN | COMMAND_RECURSES;
 	default: return 0;
 	}
 }
@@ -100,7 +104,7 @@ static void add_path(struct analysis *r, const struct analysis_command *c, struc
 	const bool absolute = *p.path == '/' && !p.unknown;
 
 	p.command = c->index;
-	p.exact &= absolute;
+	p.exact &= absolute && !(p.access & COMMAND_WITHIN);
 	p.outside = !absolute || !path_within(r->workspace, p.path);
 	if (!p.access || strcmp(p.word, "-") == 0 || (absolute && command_paths_harmless_target(p.path)))
 		return;
@@ -112,12 +116,21 @@ static void add_path(struct analysis *r, const struct analysis_command *c, struc
 	f->path[f->npaths++] = p;
 }
 
+/* Whether the text of a path says that it is a folder: x/, ., x/.. */
+static bool is_folder(const char *text)
+{
+	const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
+
+	return !*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 /* Adds a path as a program gets it. */
 static void add_text(struct analysis *r, const struct analysis_command *c, const char *text, const char *word,
 		     bool exact, unsigned access)
 {
 	const char *path = command_paths_absolute(r, c->cwd, text);
 
+	access |= access & COMMAND_WITHIN && is_folder(text) ? COMMAND_RECURSES : 0;
 	if (*text)
 		add_path(r, c,
 			 (struct command_path){ .path = path ? path : shell_arena_strdup(r->arena, text),
@@ -167,6 +180,76 @@ static char role_of(const char *spec, size_t i, size_t n)
 	return star[-1];
 }
 
+/* ---- copies ---- */
+
+/* What a command perhaps writes: rules about writing it ask. */
+static void add_perhaps(struct analysis *r, const struct analysis_command *c, const char *text, unsigned access)
+{
+	struct command_facts *f = r->facts;
+	const char *path = command_paths_absolute(r, c->cwd, text);
+
+	access |= access & COMMAND_WITHIN && is_folder(text) ? COMMAND_RECURSES : 0;
+	if (!*text || !path)
+		return;
+	f->named = shell_arena_grow(r->arena, f->named, f->nnamed, sizeof(*f->named));
+	f->named[f->nnamed++] = (struct command_path){ .path = path,
+						       .word = text,
+						       .outside = !path_within(r->workspace, path),
+						       .access = access,
+						       .command = c->index };
+}
+
+/* folder/ or folder/NAME, where NAME is the last one of `from`; without one it is the content that is copied: x/. */
+static const char *copied_file(struct analysis *r, const char *folder, const char *from)
+{
+	size_t n = strlen(from), m = strlen(folder);
+
+	while (n && from[n - 1] == '/')
+		n--;
+	const char *slash = memrchr(from, '/', n), *name = slash ? slash + 1 : from;
+	size_t len = n - (size_t)(name - from);
+	if (is_folder(shell_arena_strndup(r->arena, name, len)))
+		len = 0;
+	char *path = shell_arena_alloc(r->arena, m + len + 2);
+	memcpy(path, folder, m);
+	path[m] = '/';
+	memcpy(path + m + 1, name, len);
+	return path;
+}
+
+/*
+ * If the destination of a copy is a folder, the files in it have the names of the other operands. `deep`: with all
+ * below them.
+ */
+static void add_into(struct analysis *r, const struct analysis_command *c, const struct word_values *folder,
+		     const struct command_word *to, bool deep)
+{
+	const struct command_args *a = c->args;
+
+	for (size_t k = 0; k < a->noperands; k++) {
+		struct word_values from = word_values_of(r, a->operand[k], 0);
+
+		for (size_t i = 0; i < folder->count && *folder->text[i].text && a->operand[k] != to; i++) {
+			const char *at = folder->text[i].text;
+
+			for (size_t n = 0; n < from.count; n++) {
+				const char *text = from.text[n].text;
+				const size_t host = args_named(a->name, "scp|rsync") ? strcspn(text, ":/") : 0;
+
+				text += host && text[host] == ':' ? host + 1 : 0;
+				/* For rsync x/ is the content of x. */
+				const bool content = is_folder(text) && strcmp(a->name, "rsync") == 0;
+				const char *file = copied_file(r, at, content ? "." : text);
+
+				add_perhaps(r, c, file,
+					    COMMAND_WRITES | (deep || is_folder(file) ? COMMAND_WITHIN : 0));
+			}
+			if (from.open)
+				add_perhaps(r, c, copied_file(r, at, "."), COMMAND_WRITES | COMMAND_WITHIN);
+		}
+	}
+}
+
 /* Adds the values of one option, in a cluster, long or abbreviated. */
 static void option_path(struct analysis *r, const struct analysis_command *c, const char *name, size_t len, char role)
 {
@@ -178,10 +261,16 @@ static void option_path(struct analysis *r, const struct analysis_command *c, co
 					 : o->name && o->name_len && o->name_len <= len &&
 						   memcmp(o->name, name, o->name_len) == 0;
 
-		if (is && o->value_word)
-			add_word(r, c, o->value_word, access_of(role));
-		else if (is && o->value)
-			add_word_from(r, c, o->word, (size_t)(o->value - o->word->plain), access_of(role));
+		if (!is || (!o->value_word && !o->value))
+			continue;
+		const struct command_word *w = o->value_word ? o->value_word : o->word;
+		const size_t skip = o->value_word ? 0 : (size_t)(o->value - w->plain);
+		add_word_from(r, c, w, skip, access_of(role));
+		if (role == 'i' || role == 'I') {
+			const struct word_values to = word_values_of(r, w, skip);
+
+			add_into(r, c, &to, NULL, role == 'I');
+		}
 	}
 }
 
@@ -198,16 +287,22 @@ static void operand_path(struct analysis *r, const struct analysis_command *c, c
 	}
 }
 
-static void option_paths(struct analysis *r, const struct analysis_command *c, const char *spec)
+/* The options of a row, and the paths that the program uses without a word for them, such as .:x. */
+static void option_paths(struct analysis *r, const struct analysis_command *outer, const struct analysis_command *c,
+			 const char *spec)
 {
 	for (const char *s = spec; *s;) {
 		const char *colon = strchr(s, ':');
 		const size_t len = (size_t)(colon - s);
 
-		if (s[len - 1] == '=')
-			operand_path(r, c, s, len, colon[1]);
+		const char *name = shell_arena_strndup(r->arena, s, len);
+
+		if (*s == '.' || *s == '/')
+			add_text(r, c, name, name, true, access_of(colon[1]));
+		else if (s[len - 1] == '=')
+			operand_path(r, outer, s, len, colon[1]);
 		else
-			option_path(r, c, s, len, colon[1]);
+			option_path(r, outer, s, len, colon[1]);
 		s = colon + 2;
 		s += *s == ' ';
 	}
@@ -276,6 +371,29 @@ void command_paths_of_redirects(struct analysis *r, const struct analysis_comman
 		analysis_simple(r, c->index)->writes = shell_arena_strndup(r->arena, buf_cstr(&text), text.len);
 }
 
+/* Adds operand k with its role. */
+static void operand_role(struct analysis *r, const struct analysis_command *c, size_t k, char role)
+{
+	const struct command_word *w = c->args->operand[k];
+	const char *text = w->plain;
+	const size_t host = strcspn(text, ":/"); /* host:path is on another machine */
+	const bool remote = strchr("fFtT", role) && text[host] == ':' && host;
+
+	if (remote)
+		return;
+	if (role == 'p' && w->value) {
+		add_perhaps(r, c, text, COMMAND_WRITES | COMMAND_WITHIN);
+	} else if (role == 'c' && !w->value && *text != '/') {
+		/* cd reads nothing: a folder that is known only at run time is no path of a rule. */
+		add_path(r, c, (struct command_path){ .path = text, .word = text, .access = COMMAND_READS });
+	} else {
+		add_word(r, c, w, access_of(role));
+		const struct word_values to = word_values_of(r, w, 0);
+		if (strchr("iItT", role))
+			add_into(r, c, &to, w, role != 'i');
+	}
+}
+
 const char *command_paths_of_command(struct analysis *r, const struct analysis_command *outer)
 {
 	static uint64_t first[countof(rows)];
@@ -298,20 +416,13 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 			const char role = role_of(rows[i].operands, k, a->noperands);
 
 			given |= access_of(role) != 0;
-			const char *text = a->operand[k]->plain;
-			const size_t host = strcspn(text, ":/"); /* host:path is on another machine */
-			/* cd reads nothing: a folder that is known only at run time is no path of a rule. */
-			if (role == 'c' && !a->operand[k]->value && *text != '/')
-				add_path(r, c,
-					 (struct command_path){ .path = text, .word = text, .access = COMMAND_READS });
-			else if (!strchr("fFtT", role) || text[host] != ':' || !host)
-				add_word(r, c, a->operand[k], access_of(role));
+			operand_role(r, c, k, role);
 		}
 		/* Without a path: the working directory, certainly (.) or possibly (?). */
 		const char last = *roles ? roles[strlen(roles) - 1] : 0;
 		if (!given && (last == '.' || last == '?'))
 			add_text(r, c, ".", ".", last == '.', access_of(*(strchr(roles, '*') - 1)));
-		option_paths(r, outer, rows[i].options);
+		option_paths(r, outer, c, rows[i].options);
 		break;
 	}
 	command_paths_of_redirects(r, outer);

@@ -94,7 +94,8 @@ static void harm_of_path(struct analysis *r, const struct analysis_command *c, c
 	if (device && p->access & (COMMAND_WRITES | COMMAND_DELETES))
 		harm_raise(r, c->index, COMMAND_CATASTROPHIC, "overwrites a device: everything on it is lost",
 			   "check the device with lsblk; only a backup brings the data back");
-	if (p->access & COMMAND_RECURSES && p->access & (COMMAND_WRITES | COMMAND_DELETES))
+	if (p->access & COMMAND_RECURSES && !(p->access & COMMAND_WITHIN) &&
+	    p->access & (COMMAND_WRITES | COMMAND_DELETES))
 		harm_of_tree(r, c, p);
 	/* Redirections only: rm has its own row. */
 	if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && *p->path != '/') {
@@ -105,7 +106,8 @@ static void harm_of_path(struct analysis *r, const struct analysis_command *c, c
 			   "replaces the content of a file outside of the workspace",
 			   "copy the file first, or append with >>");
 	}
-	if ((p->access & COMMAND_WRITES) && p->outside && p->exact && !is_temporary(p->path))
+	if ((p->access & COMMAND_WRITES) && p->outside && (p->exact || p->access & COMMAND_WITHIN) &&
+	    !is_temporary(p->path))
 		harm_raise(r, c->index, COMMAND_RISKY, "changes a file outside of the workspace",
 			   "copy the file first");
 	if ((p->access & COMMAND_DELETES) && p->outside && name && !(p->access & COMMAND_WRITES) && p->exact &&

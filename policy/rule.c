@@ -446,11 +446,12 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	base = base_of(r, bases);
 	if (!base)
 		return RULE_NO_MATCH;
-	/* Reading a directory recursively may read the rule's path. */
-	bool reads_below = r->effect != RULE_ALLOW && path->access & COMMAND_RECURSES && path->access & COMMAND_READS;
+	/* Reading a directory recursively, or writing files in it, may concern the rule's path. */
+	bool uses_below = r->effect != RULE_ALLOW && path->access & COMMAND_RECURSES &&
+			  path->access & (COMMAND_READS | COMMAND_WITHIN);
 	if (r->base == RULE_ANYWHERE) {
 		mem_auto char *deep = mem_printf("**/%s", r->pattern);
-		return path_matches(deep, path->path + 1) ? RULE_MATCH : reads_below ? RULE_MAYBE : RULE_NO_MATCH;
+		return path_matches(deep, path->path + 1) ? RULE_MATCH : uses_below ? RULE_MAYBE : RULE_NO_MATCH;
 	}
 	rest = path_below(path->path, base);
 	if (rest && path_matches(r->pattern, rest))
@@ -459,7 +460,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	    lies_below(r, base, path->path))
 		return path->exact ? RULE_MATCH : RULE_MAYBE;
 	/* A pattern with wildcards that starts above the directory may match inside it. */
-	if (reads_below && r->pattern[r->literal] && rest)
+	if (uses_below && r->pattern[r->literal] && rest)
 		return may_reach(r->pattern, rest) ? RULE_MAYBE : RULE_NO_MATCH;
 	return RULE_NO_MATCH;
 }
