@@ -22,6 +22,10 @@ static const char patterns[] = "exclude*|include|include-from|ignore*|name|iname
 			       "grep|author|format|title|body|label";
 static const char declares[] = "export|declare|typeset|local|readonly";
 
+/* Programs that show folders of the host, with everything below them, to what they run. */
+static const char containers[] = "docker|podman|nerdctl|docker-compose|podman-compose|bwrap|systemd-nspawn|firejail|"
+				 "toolbox|distrobox|proot|runc|crun|lxc|incus";
+
 #define PARTS_MAX 32u /* a=b,c=d … in one word: each costs its length */
 
 /* How likely it is that the path is written. */
@@ -44,6 +48,10 @@ static void add_path_word(struct analysis *r, size_t index, const char *cwd, con
 		path = command_paths_absolute(r, cwd, text);
 	if (!path || command_paths_harmless_target(path))
 		return;
+	const char *name = analysis_simple(r, index)->name;
+	const bool mounted = name && args_named(name, containers);
+	if (mounted && how == NAMED_READ)
+		how = NAMED_PERHAPS;
 	/* Programs get the project's files as arguments all the time; that alone does not mean a write. */
 	const bool written = how == NAMED_OUTPUT || (how == NAMED_PERHAPS && !path_within(r->workspace, path));
 	for (size_t i = f->nnamed; i-- > 0 && f->nnamed - i < 32;)
@@ -55,7 +63,8 @@ static void add_path_word(struct analysis *r, size_t index, const char *cwd, con
 						       .word = text,
 						       .exact = exact,
 						       .outside = !path_within(r->workspace, path),
-						       .access = COMMAND_READS | (written ? COMMAND_WRITES : 0),
+						       .access = COMMAND_READS | (written ? COMMAND_WRITES : 0) |
+								 (mounted ? COMMAND_RECURSES : 0),
 						       .command = index };
 }
 
@@ -111,6 +120,11 @@ static bool is_plain(const char *word) { return !strpbrk(word, "./~"); }
 static void add_word(struct analysis *r, const struct analysis_command *c, const struct command_word *w, enum named how,
 		     bool whole)
 {
+	const struct word_values v = w->value ? (struct word_values){ 0 } : word_values_of(r, w, 0);
+
+	for (size_t i = 0; i < v.count && w->unknown != SHELL_GLOB; i++)
+		if (!v.text[i].glob)
+			add_value(r, c, v.text[i].text, how, whole);
 	if (w->value)
 		add_value(r, c, w->value, how, whole);
 	else if (whole && (w->unknown == SHELL_GLOB || *w->plain == '~' || strncmp(w->plain, "file://", 7) == 0))
@@ -157,6 +171,28 @@ static void add_cluster(struct analysis *r, const struct analysis_command *c, co
 			      how_named(&(struct command_option){ .letter = w->value[1] }));
 }
 
+/* docker run -v, --volume, --mount */
+static bool is_mount(const struct analysis_command *c, const struct command_option *o)
+{
+	return args_named(c->args->name, containers) &&
+	       (o->letter ? o->letter == 'v'
+			  : o->name_len >= 3 && (memcmp(o->name, "vol", 3) == 0 || memcmp(o->name, "mou", 3) == 0));
+}
+
+/* A path that may be any. */
+static void add_unknown(struct analysis *r, const struct analysis_command *c, const char *plain)
+{
+	struct command_facts *f = r->facts;
+
+	f->named = shell_arena_grow(r->arena, f->named, f->nnamed, sizeof(*f->named));
+	f->named[f->nnamed++] = (struct command_path){ .path = plain,
+						       .word = plain,
+						       .unknown = true,
+						       .outside = true,
+						       .access = COMMAND_READS | COMMAND_WRITES,
+						       .command = c->index };
+}
+
 /* The values of options, for programs whose options are not patterns. */
 static void add_options(struct analysis *r, const struct analysis_command *c)
 {
@@ -167,8 +203,14 @@ static void add_options(struct analysis *r, const struct analysis_command *c)
 
 		if (o->name && args_named(shell_arena_strndup(r->arena, o->name, o->name_len), patterns))
 			continue;
+		const struct command_word *w = o->value_word ? o->value_word : o->word;
+
+		if (is_mount(c, o) && !w->value && word_values_of(r, w, 0).open)
+			add_unknown(r, c, w->plain);
 		if (o->value_word)
 			add_word(r, c, o->value_word, how_named(o), true);
+		else if (o->value && !w->value)
+			add_word(r, c, w, how_named(o), false);
 		else if (o->value)
 			add_value(r, c, o->value, how_named(o), true);
 		if (o->value && is_named_file(o->value, strchr(o->value, '@')))
@@ -202,6 +244,8 @@ static void add_operand(struct analysis *r, const struct analysis_command *c, co
 	const bool listed = roles && command_paths_has_role(roles, i, c->args->noperands);
 	const struct word_values v = w->value ? (struct word_values){ 0 } : word_values_of(r, w, 0);
 
+	if (v.open && args_named(c->args->name, containers) && args_named(w[-1].plain, "-v|--volume|--mount|--*bind"))
+		add_unknown(r, c, w->plain);
 	for (size_t k = 0; k <= v.count; k++) {
 		const char *text = k < v.count ? v.text[k].text : w->plain;
 		const bool clear = *text == '/' || strncmp(text, "file://", 7) == 0,

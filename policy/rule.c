@@ -484,6 +484,20 @@ enum rule_match rule_path_matches(const struct policy_rule *r, const struct comm
 	return expands_into(r, base_of(r, bases), path) ? RULE_MAYBE : m;
 }
 
+enum rule_match rule_match_named(const struct policy_rule *r, const struct command_path *path,
+				 const struct rule_base_paths *bases)
+{
+	struct command_path alone = *path;
+	const bool folder = path->access & COMMAND_RECURSES && !(path->access & COMMAND_WITHIN);
+
+	if (folder)
+		alone.access &= ~(unsigned)COMMAND_RECURSES;
+	const enum rule_match m = rule_path_matches(r, &alone, bases);
+	if (m != RULE_NO_MATCH || !folder || r->base == RULE_ANYWHERE)
+		return m;
+	return rule_path_matches(r, path, bases) == RULE_NO_MATCH ? RULE_NO_MATCH : RULE_MAYBE;
+}
+
 bool rule_host_matches(const struct policy_rule *r, const char *host)
 {
 	size_t n = strlen(host), m;

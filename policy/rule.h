@@ -83,6 +83,12 @@ void rule_path_candidates(const struct command_path *path, const struct rule_bas
 			  bool ret_near[RULE_BASES]);
 enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path,
 				  const struct rule_base_paths *bases);
+/*
+ * The same for a path whose use is unknown. A folder that a container gets with everything below it may match rules
+ * about paths below it, but not those about a name in any folder: that every `docker run -v .:/x` asks helps nobody.
+ */
+enum rule_match rule_match_named(const struct policy_rule *r, const struct command_path *path,
+				 const struct rule_base_paths *bases);
 bool rule_host_matches(const struct policy_rule *r, const char *host);
 bool rule_tool_matches(const struct policy_rule *r, const char *tool);
 /* RULE_PREFIX; a NULL word is unknown and may be any. */

@@ -499,7 +499,7 @@ static void stop_named(struct asking *a, const struct policy_rules *s)
 				/* Rules about all files apply only where the access is known. */
 				if (r->effect == RULE_ALLOW || !r->pattern || !near[r->base])
 					continue;
-				const enum rule_match m = rule_path_matches(r, &f->named[i], &a->query->bases);
+				const enum rule_match m = rule_match_named(r, &f->named[i], &a->query->bases);
 				if (m == RULE_MATCH && kind == RULE_EDIT)
 					hit_handed(a, r, (int)f->named[i].command);
 				else
