@@ -431,6 +431,16 @@ static bool is_listed(const struct command_facts *f, size_t from, size_t to, con
 	return false;
 }
 
+/* m[a]=1: where it is no assignment, it is a command whose name has a =, and no program has such a name. */
+static bool is_element(const struct shell_command *c)
+{
+	const char *s = c->nwords == 1 && c->word[0].unknown == SHELL_GLOB ? c->word[0].plain : "";
+	const size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+	const char *close = n && s[n] == '[' ? strchr(s + n, ']') : NULL;
+
+	return close && close[1] == '=' && !strchr(s, '/');
+}
+
 /* Parses a text with bashisms as a POSIX sh does, and lists only the commands that are new. */
 static void read_as_posix(struct analysis *r, const char *text, size_t len, const struct command_context *at,
 			  size_t from)
@@ -445,7 +455,8 @@ static void read_as_posix(struct analysis *r, const char *text, size_t len, cons
 	variables_of_script(r, &s);
 	size_t kept = 0;
 	for (size_t i = 0; i < s.count; i++)
-		if (to - from > COMPARE_MAX || !is_listed(r->facts, from, to, &s.command[i]))
+		if (!is_element(&s.command[i]) &&
+		    (to - from > COMPARE_MAX || !is_listed(r->facts, from, to, &s.command[i])))
 			s.command[kept++] = s.command[i];
 	s.count = kept;
 	read_script(r, &s, text, len, at);

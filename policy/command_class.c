@@ -405,6 +405,29 @@ static bool strace_pipes(const struct command_args *a)
 	return false;
 }
 
+/* rsync -e 'ssh -p 22' connects as rsync does without it; any other program or option of ssh may run something. */
+static bool rsync_runs(struct analysis *r, const struct command_args *a)
+{
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+
+		if (o->letter != 'e' && !(o->name && o->name_len && strncmp(o->name, "rsh", o->name_len) == 0))
+			continue;
+		if (!o->value || !(o->value_word ? o->value_word : o->word)->value)
+			return true;
+		char *rest = NULL, *word = strtok_r(shell_arena_strdup(r->arena, o->value), " ", &rest);
+		if (!word || strcmp(word, "ssh") != 0)
+			return true;
+		while ((word = strtok_r(NULL, " ", &rest))) {
+			const char *port = strcmp(word, "-p") == 0 ? strtok_r(NULL, " ", &rest) : NULL;
+
+			if (port ? port[strspn(port, "0123456789")] != '\0' : !args_named(word, "-q|-T|-C|-x|-4|-6"))
+				return true;
+		}
+	}
+	return false;
+}
+
 void command_class_of_command(struct analysis *r, const struct analysis_command *c)
 {
 	static const char declares[] = "export|declare|typeset|local|readonly";
@@ -429,7 +452,8 @@ void command_class_of_command(struct analysis *r, const struct analysis_command 
 			s->flags |= executes[i].flags;
 		}
 	if (a->name &&
-	    ((strcmp(a->name, "git") == 0 && git_is_set(a)) || (strcmp(a->name, "strace") == 0 && strace_pipes(a)))) {
+	    ((strcmp(a->name, "git") == 0 && git_is_set(a)) || (strcmp(a->name, "strace") == 0 && strace_pipes(a)) ||
+	     (strcmp(a->name, "rsync") == 0 && rsync_runs(r, a)))) {
 		s->unknown |= COMMAND_UNKNOWN(OPTION);
 		s->flags |= COMMAND_EXECUTES;
 	}

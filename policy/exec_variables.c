@@ -6,6 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 
+#include <ctype.h>
 #include <limits.h>
 
 static const struct variable {
@@ -18,8 +19,13 @@ static const struct variable {
 
 bool command_variable_matters(const char *name, const char *value)
 {
+	char folded[64] = "";
+
+	/* npm and yarn take their variables in any case; the table has them in lower case. */
+	for (size_t i = 0; name[i] && i + 1 < sizeof(folded); i++)
+		folded[i] = (char)tolower((unsigned char)name[i]);
 	for (size_t i = 0; i < countof(variables); i++)
-		if (args_named(name, variables[i].names))
+		if (args_named(name, variables[i].names) || args_named(folded, variables[i].names))
 			return !value || strchr(value, ' ') || !args_named(value, variables[i].harmless);
 	return false;
 }
