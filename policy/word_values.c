@@ -309,6 +309,20 @@ static struct word_values expand_mktemp(struct analysis *r, const struct shell_c
 	return one_text(r, shell_arena_strdup(r->arena, buf_cstr(&text)));
 }
 
+/* The name of a branch or of a revision: git accepts none that begins with a dash. */
+static bool prints_revision(const struct shell_command *c)
+{
+	const char *name = c->nwords > 2 && strcmp(c->word[0].value, "git") == 0 ? c->word[1].value : NULL;
+
+	if (!name || !args_named(name, "branch|rev-parse|symbolic-ref|describe"))
+		return false;
+	for (size_t i = 2; i < c->nwords; i++)
+		if (!c->word[i].value || !args_named(c->word[i].value, "--show-current|--short|--abbrev-ref|--verify|"
+								       "--tags|--always|--dirty|HEAD"))
+			return false;
+	return strcmp(name, "branch") != 0 || strcmp(c->word[2].value, "--show-current") == 0;
+}
+
 /* $(…) with a command whose output is known, or has a known form. */
 static struct word_values expand_substitution(struct analysis *r, const char *s, size_t n, const char *cwd)
 {
@@ -341,11 +355,7 @@ static struct word_values expand_substitution(struct analysis *r, const char *s,
 	const char *format = c->nwords == 2 && c->word[1].value ? c->word[1].value : "";
 	if (strcmp(name, "date") == 0 && *format == '+' && !strpbrk(format, "./Dx"))
 		return name_texts(r);
-	/* The name of a branch or a revision: git accepts none that begins with a dash. */
-	const char *text = shell_arena_strndup(r->arena, s, n);
-	if (args_named(text, "git branch --show-current|git rev-parse*HEAD|git symbolic-ref*HEAD|git describe*"))
-		return (struct word_values){ .open = true };
-	return unknown_texts();
+	return (struct word_values){ .open = true, .dash = !prints_revision(c) };
 }
 
 static struct word_values expand_part(struct analysis *r, const struct shell_part *p, const char *cwd, unsigned depth)

@@ -108,6 +108,8 @@ static const struct {
 	{ "for f in *.o; do rm -f $f; done", "allow" },
 	{ "for f in *; do rm -f $f; done", "ask" },
 	{ "rm $x -rf", "deny" },
+	{ "docker run \"$(git rev-parse --short HEAD)\" x", "allow" },
+	{ "docker run \"$(git rev-parse --flags -r)\" x", "ask" },
 	{ "rm -f $((n)) $! $(date +%s)", "allow" },
 	{ "curl $x h", "ask" },
 	{ "docker run -it --privileged x", "deny" },
