@@ -24,7 +24,7 @@ struct arithmetic {
 /* The variables that the text sets (variables.h). */
 struct variables {
 	struct variable *variable;
-	size_t count, work;
+	size_t count, work, texts;
 	bool lost; /* it may set any */
 };
 

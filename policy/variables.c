@@ -12,6 +12,7 @@
 #define NAMES_MAX 256u
 #define GIVEN_MAX 64u
 #define DEPTH_MAX 8u
+#define TEXTS_MAX 100u /* of eval and trap, in a whole analysis */
 
 static bool is_name_byte(char c) { return c == '_' || isalnum((unsigned char)c); }
 
@@ -166,9 +167,13 @@ static void collect_expression(struct analysis *r, const char *s, const char *en
 		}
 		while (after < end && *after == ' ')
 			after++;
-		const size_t op = after < end ? strcspn(after, "=") : 0;
-		const bool sets = (after < end && op <= 3 && after + op < end && strspn(after, "+-*/%&|^<>") >= op &&
-				   !(op == 1 && strchr("<>", *after)) && after[op + 1] != '=') ||
+		const char *op = after;
+		while (op < end && op - after < 2 && strchr("+-*/%&|^<>", *op))
+			op++;
+		const bool compares = op - after == 1 && strchr("<>", *after),
+			   assigns = op < end &&
+				     (*op == '[' || (*op == '=' && !compares && !(op + 1 < end && op[1] == '=')));
+		const bool sets = assigns ||
 				  (end - after >= 2 && (memcmp(after, "++", 2) == 0 || memcmp(after, "--", 2) == 0)) ||
 				  (s - from >= 2 && (memcmp(s - 2, "++", 2) == 0 || memcmp(s - 2, "--", 2) == 0));
 		if (sets)
@@ -196,7 +201,7 @@ static void collect_text(struct analysis *r, const struct shell_word *w, size_t 
 		buf_str(&text, w[i].plain);
 		buf_byte(&text, ' ');
 	}
-	if (text.len > r->budget || depth >= DEPTH_MAX) {
+	if (text.len > r->budget || depth >= DEPTH_MAX || ++r->variables.texts > TEXTS_MAX) {
 		r->variables.lost = true;
 		return;
 	}
@@ -256,8 +261,10 @@ static void collect_command(struct analysis *r, const struct shell_script *s, co
 
 static void collect_script(struct analysis *r, const struct shell_script *s, unsigned depth)
 {
-	for (size_t i = 0; i < s->count; i++)
+	for (size_t i = 0; i < s->count && !r->variables.lost; i++)
 		collect_command(r, s, &s->command[i], depth);
+	if (r->variables.lost)
+		return;
 	for (size_t i = 0; i < s->ncomputes; i++)
 		collect_expression(r, s->computes[i].text, s->computes[i].text + s->computes[i].len);
 	for (size_t i = 0; i < s->nset; i++) {

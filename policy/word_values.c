@@ -16,6 +16,7 @@
 #define VALUES_MAX 64u
 #define DEPTH_MAX 8u
 #define WORK_MAX 20000u /* of a whole analysis */
+#define TEXT_MAX 4096u  /* a longer text is not a path */
 
 static struct word_values expand_word(struct analysis *r, const struct shell_word *w, size_t skip, const char *cwd,
 				      unsigned depth);
@@ -70,10 +71,16 @@ static struct word_values joined_texts(struct analysis *r, const struct word_val
 	/* The beginning decides about a dash; an empty one leaves that to the rest. */
 	struct word_values made = { .open = t->open || more->open, .dash = t->dash };
 
+	r->variables.work += t->count * more->count / 16;
 	for (size_t i = 0; i < t->count; i++) {
 		made.dash |= !*t->text[i].text && more->dash;
-		for (size_t k = 0; k < more->count; k++) {
+		for (size_t k = 0; k < more->count && made.count < VALUES_MAX; k++) {
 			const size_t n = strlen(t->text[i].text), m = strlen(more->text[k].text);
+
+			if (n + m > TEXT_MAX) {
+				made.open = made.dash = true;
+				continue;
+			}
 			char *text = shell_arena_alloc(r->arena, n + m + 1);
 
 			memcpy(text, t->text[i].text, n);
@@ -82,6 +89,8 @@ static struct word_values joined_texts(struct analysis *r, const struct word_val
 				 n ? t->text[i].name : more->text[k].name);
 		}
 	}
+	if (made.count == VALUES_MAX)
+		made.open = made.dash = true;
 	return made;
 }
 
@@ -397,6 +406,8 @@ static struct word_values expand_word(struct analysis *r, const struct shell_wor
 			skip -= p->len;
 			continue;
 		}
+		if (p->kind == SHELL_PART_LITERAL && p->len > TEXT_MAX)
+			return unknown_texts();
 		if (p->kind == SHELL_PART_LITERAL) {
 			const char *text = shell_arena_strndup(r->arena, p->text + skip, p->len - skip);
 
