@@ -1,11 +1,13 @@
 // Changes that wait for a decision: copy-on-write runs and sandboxes. Diffs per file, apply, discard; checkpoints of sandboxes.
 
-import { call, can, useCall } from "./api.js";
+import { call, can, useCall, useEvents } from "./api.js";
 import { Act, useAction, usePages } from "./lists.js";
 import { Bytes, Card, Command, Confirm, Diff, Empty, ErrorBox, Facts, Id, Loading, Page, Status, Table, Text, Time,
-	formatNumber, html, plain, useEffect, useMemo, useState } from "./parts.js";
+	formatNumber, html, plain, useEffect, useMemo, useRef, useState } from "./parts.js";
 
 const countText = (c) => (c ? ["added", "modified", "deleted"].filter((k) => c[k]).map((k) => `${c[k]} ${k}`).join(", ") || "none" : "");
+
+const ENDED = /^process\.(completed|failed|terminated)$/;
 
 const isSummary = (e) => e.type === "artifact.changed" && e.payload?.change === "summary";
 
@@ -120,11 +122,14 @@ function Checkpoints({ sandbox, reload }) {
 function One({ id, query, setQuery }) {
 	const isSandbox = !id.startsWith("proc_");
 	const target = isSandbox ? { sandboxId: id } : { processId: id };
-	const mine = (e) => e.processId === id || e.sandboxId === id || (e.type === "artifact.changed" && isSandbox);
-	const changes = useCall("list_changes", { ...target, diffs: true },
-		{ refreshOn: (e) => mine(e) && /^(artifact\.changed|sandbox\.|process\.(completed|failed|terminated))/.test(e.type) });
+	const started = useRef(new Set());      // only the first event of a command names its sandbox
+	useEvents((e) => e.type === "process.started" && e.sandboxId === id, (e) => started.current.add(e.processId));
 	const sandbox = useCall("get_sandbox", { sandboxId: id }, { skip: !isSandbox,
-		refreshOn: (e) => e.sandboxId === id && e.type.startsWith("sandbox.") });
+		refreshOn: (e) => (e.sandboxId === id && /^(sandbox\.|process\.started)/.test(e.type)) || (isMember(e) && ENDED.test(e.type)) });
+	const isMember = (e) => started.current.has(e.processId) || Boolean(sandbox.data?.processes?.includes(e.processId));
+	const mine = (e) => e.processId === id || e.sandboxId === id || isMember(e) || (e.type === "artifact.changed" && isSandbox);
+	const changes = useCall("list_changes", { ...target, diffs: true },
+		{ refreshOn: (e) => mine(e) && (/^(artifact\.changed|sandbox\.)/.test(e.type) || ENDED.test(e.type)) });
 	const process = useCall("get_process", { processId: id }, { skip: isSandbox });
 	const [picked, setPicked] = useState(new Set());
 	const [outcome, setOutcome] = useState(null);
@@ -188,7 +193,7 @@ function One({ id, query, setQuery }) {
 				<${Text} text=${sandbox.data.sandboxProfile?.cwd ?? sandbox.data.request?.cwd} /></code>`],
 				["Profile", plain(sandbox.data.profile)], ["Session", html`<${Id} id=${sandbox.data.sessionId} />`],
 				["Running", (sandbox.data.processes ?? []).length > 0 && sandbox.data.processes.map((p) => html`<${Id}
-					id=${p.processId ?? p} /> `)],
+					id=${p} /> `)],
 					["", open && "Close the sandbox to apply or discard its changes."]]} /><//>
 			<${Checkpoints} sandbox=${sandbox.data} reload=${() => {
 				sandbox.reload();

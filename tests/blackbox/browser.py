@@ -88,7 +88,8 @@ class Console:
     def __exit__(self, kind, *_):
         for tab in self.tabs:
             if kind:
-                print(f"# page: {tab.problems()}")
+                text = tab.evaluate(script="return document.body.innerText")
+                print(f"# page: {tab.problems()}\n" + "".join(f"#   {line}\n" for line in text.splitlines()))
             tab.close()
         self.serve.__exit__(kind)
 

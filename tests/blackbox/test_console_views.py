@@ -259,7 +259,9 @@ def test_a_sandbox_is_returned_to_a_checkpoint_and_closed(home):
             tab.wait(selector=".rows >> text=first")
             rpc.run(["sh", "-ec", "echo two >two"], sandboxId=sandbox)
             shows(tab, "two")
-            is_clean(tab)
+            is_clean(tab)   # nothing is being loaded: what the next command changes shows by its end alone
+            rpc.run(["sh", "-ec", "echo three >three"], sandboxId=sandbox)
+            shows(tab, "three")
             tab.click(selector="text='Restore'")
             tab.click(selector="dialog button.danger")
             tab.until(script="return document.querySelectorAll('[aria-label=\"Changed files\"] .tbody .tr').length === 1")
