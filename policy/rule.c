@@ -439,8 +439,8 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 
 	if (!r->pattern)
 		return RULE_MATCH;
-	if (path->unknown)
-		return r->effect == RULE_ALLOW ? RULE_NO_MATCH : RULE_MAYBE;
+	if (path->unknown && r->effect == RULE_ALLOW)
+		return RULE_NO_MATCH;
 	if (path->path[0] != '/')
 		return names_unknown_folder(r, path) ? RULE_MAYBE : RULE_NO_MATCH;
 	base = base_of(r, bases);
@@ -490,6 +490,8 @@ enum rule_match rule_match_named(const struct policy_rule *r, const struct comma
 	struct command_path alone = *path;
 	const bool folder = path->access & COMMAND_RECURSES && !(path->access & COMMAND_WITHIN);
 
+	if (path->unknown)
+		return r->effect == RULE_ALLOW ? RULE_NO_MATCH : RULE_MAYBE;
 	if (folder)
 		alone.access &= ~(unsigned)COMMAND_RECURSES;
 	const enum rule_match m = rule_path_matches(r, &alone, bases);

@@ -199,13 +199,13 @@ void engine_policy_file_is(struct engine *engine, const char *layer, const char 
 
 /* ---- requests ---- */
 
-/* Describes the sandbox that a process of this request would get: the result of get_sandbox. */
 /*
  * Before a request that sets up sandboxes at once: whether the folders that it names were searched since then. 1: one
  * is being searched; `go` is called once, and has to ask again. −1: one cannot be searched.
  */
 int engine_await_folders(struct engine *engine, const struct json_t *params, const struct caller *c, uint64_t since_ns,
 			 void (*go)(struct engine *engine, void *ctx), void *ctx, struct err *e);
+/* Describes the sandbox that a process of this request would get: the result of get_sandbox. */
 int engine_show_sandbox(struct engine *engine, const struct sandbox_request *r, const struct caller *c, struct buf *out,
 			struct err *e);
 
