@@ -346,6 +346,17 @@ static bool lies_below(const struct policy_rule *r, const char *base, const char
 	return path_below(whole, path) != NULL;
 }
 
+/* Whether a path that is known up to a variable may be one of the rule's: ~/.ss$x may be ~/.ssh. */
+static bool may_become(const struct policy_rule *r, const char *base, const char *path)
+{
+	const size_t known = strcspn(path, "$`");
+	mem_auto char *whole =
+		mem_printf("%s/%.*s", strcmp(base, "/") == 0 ? "" : base, (int)r->literal, r->pattern);
+	const size_t n = strlen(whole);
+
+	return strncmp(whole, path, known < n ? known : n) == 0;
+}
+
 /* Whether the names of the directory match the pattern's first names. */
 static bool may_reach(const char *p, const char *folder)
 {
@@ -456,6 +467,8 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	rest = path_below(path->path, base);
 	if (rest && path_matches(r->pattern, rest))
 		return RULE_MATCH;
+	if (path->unknown && r->base != RULE_ANYWHERE && may_become(r, base, path->path))
+		return RULE_MAYBE;
 	if (r->effect != RULE_ALLOW && (path->access & COMMAND_RECURSES || !path->exact) &&
 	    lies_below(r, base, path->path))
 		return path->exact ? RULE_MATCH : RULE_MAYBE;
