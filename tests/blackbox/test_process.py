@@ -7,7 +7,7 @@ import signal
 import time
 
 import harness
-from harness import TALKER, RpcError, Skip, until
+from harness import TALKER, Home, RpcError, Skip, until
 
 
 def terminal(rpc, process):
@@ -207,6 +207,21 @@ def test_terminate_escalates_to_sigkill(home):
         rpc.call("terminate_process", processId=process, graceMs=50, reason="policy")
         end = terminal(rpc, process)["payload"]
         assert (end["reason"], end["cause"]) == ("policy", "user") and end["signal"] in (9, "KILL", "SIGKILL"), end
+
+
+def test_a_stopped_process_ends_without_its_grace_time():
+    """SIGTERM reaches a stopped process only with a SIGCONT."""
+    with Home({"stopGraceMs": 600000}) as home, home.rpc() as rpc:
+        sandbox = rpc.call("create_sandbox")["sandboxId"]
+        for i, more in enumerate(({}, {"sandboxId": sandbox}, {"tty": {"rows": 24, "cols": 80}})):
+            duration = f"1000.{os.getpid()}{i}"
+            process = rpc.start(f"sleep {duration} & wait", **more)["processId"]
+            until("shell and sleep run", lambda: len(harness.marked(duration)) == 2)
+            rpc.call("signal_process", processId=process, signal="STOP")
+            until("both are stopped", lambda: all(harness.stat_of(pid)[1] == "T" for pid in harness.marked(duration)))
+            home.cli("kill", process)
+            end = rpc.wait(process)
+            assert (end["status"], end["signal"]) == ("terminated", "HUP" if "tty" in more else "TERM"), end
 
 
 def test_terminate_twice_and_after_the_end(home):

@@ -42,6 +42,15 @@ static bool run_intent(struct process *p)
 	return waiting;
 }
 
+/* A stopped process gets other signals only when it is continued. */
+static void send_stop_signal(const struct process *p, int sig)
+{
+	const struct ports *ports = p->engine->o.ports;
+
+	ports->signal(p->engine->o.host, p->id, sig);
+	ports->signal(p->engine->o.host, p->id, SIGCONT);
+}
+
 void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig,
 			 uint64_t grace_ms, const char *reason)
 {
@@ -68,8 +77,8 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 	uint64_t kill_at = grace_ms > UINT64_MAX / 2000000 ? UINT64_MAX : now + grace_ms * 1000000ull;
 	if (sig != SIGKILL && grace_ms > 0) {
 		if (p->state == PROCESS_RUNNING)
-			p->engine->o.ports->signal(p->engine->o.host, p->id, sig);
-		process_set_paused(p, false); /* a stopped process cannot handle the signal */
+			send_stop_signal(p, sig);
+		process_set_paused(p, false);
 		/* Once the kill has begun, kill_at_ns is the deadline of its current step. */
 		if (p->kill_step == 0 && kill_at < p->kill_at_ns)
 			p->kill_at_ns = kill_at;
@@ -96,7 +105,7 @@ void process_escalate(struct process *p, uint64_t now)
 	if (p->state != PROCESS_RUNNING && p->state != PROCESS_EXECING)
 		return;
 	if (now < p->kill_at_ns) { /* reached RUNNING after its end was requested: the signal is still to be sent */
-		engine->o.ports->signal(engine->o.host, p->id, p->end_signal);
+		send_stop_signal(p, p->end_signal);
 		return;
 	}
 	if (p->kill_step++ == 0)

@@ -181,7 +181,7 @@ START_TEST(closing_a_sandbox_ends_its_commands_first)
 
 	second.count = 0;
 	close_sandbox();
-	ck_assert_uint_eq(p->signals, 1ull << (SIGTERM - 1));
+	ck_assert_uint_eq(p->signals, 1ull << (SIGTERM - 1) | 1ull << (SIGCONT - 1));
 	ck_assert_uint_eq(holder()->signals, 0);
 	fake_exit(&w, p, SIGTERM, 0);
 	fake_advance(&w, 1);
@@ -266,7 +266,7 @@ START_TEST(a_shutdown_ends_commands_first)
 
 	engine_stop(w.engine, on_stopped, &stopped);
 	fake_advance(&w, 1);
-	ck_assert_uint_eq(p->signals, 1ull << (SIGTERM - 1));
+	ck_assert_uint_eq(p->signals, 1ull << (SIGTERM - 1) | 1ull << (SIGCONT - 1));
 	ck_assert_uint_eq(holder()->signals, 0);
 	fake_exit(&w, p, SIGTERM, 0);
 	fake_advance(&w, 200);

@@ -218,7 +218,7 @@ END_TEST
 START_TEST(a_terminal_process_is_terminated_by_a_hangup)
 {
 	engine_terminate_process(w.engine, shell->id, "user", 0, 1000, &fake_caller, fake_reply_fn, &second);
-	ck_assert_uint_eq(shell->signals, 1ull << (SIGHUP - 1));
+	ck_assert_uint_eq(shell->signals, 1ull << (SIGHUP - 1) | 1ull << (SIGCONT - 1));
 	fake_exit(&w, shell, SIGHUP, 0);
 	ck_member("process.terminated", "payload.signal", "\"HUP\"");
 }
