@@ -16,7 +16,7 @@ struct buf;
 struct err;
 
 #define CHANGE_LIST_MAGIC 0x47484342u /* "BCHG" */
-#define CHANGE_LIST_VERSION 3u
+#define CHANGE_LIST_VERSION 4u
 #define CHANGE_LIST_BYTES_MAX (64u << 20)
 #define CHANGE_LIST_RECORDS_MAX 50000u
 #define CHANGE_PATH_MAX 4096u
@@ -41,7 +41,9 @@ struct err;
 	X(OUTCOME, PENDING, "pending")     \
 	X(OUTCOME, APPLIED, "applied")     \
 	X(OUTCOME, DISCARDED, "discarded") \
-	X(OUTCOME, CONFLICT, "conflict") X(OUTCOME, REVERTED, "reverted") X(OUTCOME, UNDONE, "undone")
+	X(OUTCOME, CONFLICT, "conflict")   \
+	X(OUTCOME, REVERTED, "reverted")   \
+	X(OUTCOME, UNDONE, "undone") X(OUTCOME, UNCHANGED, "unchanged") /* REVERT: it was as before the run already */
 
 #define CHANGE_ENUM(group, name, text) CHANGE_##group##_##name,
 enum change_op { CHANGE_OPS(CHANGE_ENUM) CHANGE_OP_COUNT };

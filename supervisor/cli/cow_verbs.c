@@ -179,15 +179,18 @@ static int settle_changes(struct cli *c, const char *method, const char *settled
 {
 	request_auto struct request q = REQUEST_INIT(q);
 	buf_auto struct buf out = BUF_INIT;
-	size_t conflicts = 0, changes = 0;
+	size_t conflicts = 0, done = 0;
 	int status = call_for_paths(c, method, &q);
 
 	if (status)
 		return status;
-	for (struct jiter it = jiter_on(jval_get(q.result, "changes")); jiter_next(&it); changes++) {
+	for (struct jiter it = jiter_on(jval_get(q.result, "changes")); jiter_next(&it);) {
 		char change[32];
 
-		if (cli_as_json(c) || !jval_is_str(jval_get(it.value, "outcome"), settled))
+		if (!jval_is_str(jval_get(it.value, "outcome"), settled))
+			continue;
+		done++;
+		if (cli_as_json(c))
 			continue;
 		jval_str(jval_get(it.value, "change"), change, sizeof(change));
 		buf_printf(&out, "%-9s %-9s ", settled, change);
@@ -202,7 +205,7 @@ static int settle_changes(struct cli *c, const char *method, const char *settled
 
 		cli_error("conflict: %s: %s", path ? path : "", reason ? reason : "");
 	}
-	if (!changes && !conflicts && c->opts.nargs < 2 && !cli_as_json(c))
+	if (!done && !conflicts && !unmatched && !cli_as_json(c))
 		cli_error("no changes left to be %s", settled);
 	mem_auto char *lost = jval_strdup(jval_get(q.result, "undoLost"));
 	if (lost)

@@ -217,7 +217,7 @@ static void revert_one(const struct autorun_record *r, struct spot *s)
 	else if (read_now(s, &text, &now) < 0)
 		set_conflict(s, "read it: %s", strerror(errno));
 	else if (version_equal(&now, &r->before))
-		return;
+		s->outcome = CHANGE_OUTCOME_UNCHANGED;
 	else if (!whole)
 		set_conflict(s, "what it was before the run was not kept: too large, not a file, or not examined then");
 	else if (!version_equal(&now, &r->after))

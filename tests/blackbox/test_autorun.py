@@ -323,6 +323,10 @@ def test_command_line_reports_changed_autorun_files(home):
     process = re.search(r"bailiff revert (proc_\w+)", done).group(1)
     assert b"direnv executes" in home.cli("wait", process, cwd=tree).err
     assert b"reverted" in home.cli("revert", process, os.path.join(tree, ".envrc"), cwd=tree).out
+    again = home.cli("revert", process, ".envrc", cwd=tree)
+    assert again.out == b"" and again.err == b"bailiff: no changes left to be reverted\n", again.err
+    changes = home.cli("revert", "--json", process, ".envrc", cwd=tree).json
+    assert changes["reverted"] == [] and [c["outcome"] for c in changes["changes"]] == ["unchanged"], changes
     # It was no copy-on-write run, so there is no diff to look at.
     said = home.cli("revert", process, "elsewhere", cwd=tree, status=1).err.decode()
     assert "elsewhere: no changes" in said and f"bailiff wait {process} lists the files" in said, said
