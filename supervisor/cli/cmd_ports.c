@@ -150,14 +150,12 @@ int published_ports_open(struct cli *c, int option, const char *member, const ch
 	return 0;
 }
 
-/* A sandbox by id or name, or a process with a sandbox of its own. */
+/* A sandbox, or a process: with a sandbox of its own, or in a session sandbox. */
 static const char *find_owner(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
 {
-	bool process = strncmp(given, id_kinds[ID_PROCESS].prefix, strlen(id_kinds[ID_PROCESS].prefix)) == 0;
+	int kind = id_lookup_sandbox_or_process(c, given, ret);
 
-	if (id_lookup(c, process ? ID_PROCESS : ID_SANDBOX, given, ret) < 0)
-		return NULL;
-	return process ? "processId" : "sandboxId";
+	return kind < 0 ? NULL : id_kinds[kind].member;
 }
 
 int cmd_publish(struct cli *c)

@@ -83,23 +83,41 @@ static int find_closed(struct cli *c, const char *name, char ret[ID_LOOKUP_MAX])
 	return found;
 }
 
+/* The holder of a session sandbox, open or closed. */
+static int find_holder(struct cli *c, const char *sandbox, char ret[ID_LOOKUP_MAX], struct err *e)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	jw_kstr(&q.w, "sandboxId", sandbox);
+	if (request_read(c, &q, "get_sandbox") < 0) {
+		*e = q.e;
+		return -1;
+	}
+	jval_str(jval_get(q.result, "processId"), ret, ID_LOOKUP_MAX);
+	return 0;
+}
+
 /* The process with the changes: that of the argument, or the holder of the session sandbox that it names. */
 static int find_process(struct cli *c, char ret[ID_LOOKUP_MAX])
 {
 	const char *given = c->opts.nargs ? c->opts.args[0] : "@last";
-	request_auto struct request q = REQUEST_INIT(q);
+	struct err e = ERR_INIT;
+	char id[ID_LOOKUP_MAX];
 
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return -1;
-	jw_kstr(&q.w, "sandboxId", given);
-	if (strncmp(given, "proc_", 5) != 0 && given[0] != '@' && request_read(c, &q, "get_sandbox") == 0) {
-		jval_str(jval_get(q.result, "processId"), ret, ID_LOOKUP_MAX);
+	if (strncmp(given, "proc_", 5) == 0 || given[0] == '@')
+		return id_lookup(c, ID_PROCESS, given, ret);
+	if (find_holder(c, given, ret, &e) == 0)
 		return 0;
-	}
-	int found = strncmp(given, "proc_", 5) != 0 && given[0] != '@' ? find_closed(c, given, ret) : 0;
+	int found = find_closed(c, given, ret);
 	if (found)
 		return found < 0 ? -1 : 0;
-	return id_lookup(c, ID_PROCESS, given, ret);
+	found = id_lookup_sandbox_or_process(c, given, id);
+	if (found == ID_SANDBOX)
+		return find_holder(c, id, ret, &e) < 0 ? cli_fail(c, -1, &e, "%s", id) : 0;
+	memcpy(ret, id, sizeof(id));
+	return found < 0 ? -1 : 0;
 }
 
 /*

@@ -88,6 +88,7 @@ struct id_search {
 	struct buf found; /* the first match, or the exact one */
 	struct buf lines; /* the matches for people, one per line */
 	size_t n;
+	bool whole; /* the first match has this id or name */
 };
 
 /* Counts the matches and keeps the first; an exact one replaces it and ends the search. */
@@ -110,6 +111,7 @@ static bool match_element(void *ctx, struct jval element)
 	if (exact || s->n == 0) {
 		buf_reset(&s->found);
 		buf_append(&s->found, element.text, element.len);
+		s->whole = exact || named;
 	}
 	s->n = exact ? 1 : s->n + 1;
 	jval_str(jval_get(element, "status"), status, sizeof(status));
@@ -151,6 +153,34 @@ static bool search_session(void *ctx, struct jval session)
 	return ++s->sessions < SESSIONS_MOST;
 }
 
+/* Searches the list of s->kind, which is that of `kind`. */
+static int search_list(struct cli *c, enum id_kind kind, struct id_search *s, struct err *e)
+{
+	buf_auto struct buf filter = BUF_INIT;
+	struct jw w = jw_on(&filter);
+
+	buf_str(&filter, id_kinds[kind].filter);
+	if (kind == ID_PROCESS && strcmp(s->given, LAST) == 0)
+		jw_kbool(&w, "helpers", false);
+	else if (kind == ID_PROCESS && !may_be_id(s->given))
+		return 0;
+	else if (kind == ID_PROCESS) /* there may be many: the daemon searches them, for prefixes and ends */
+		jw_kstr(&w, "match", s->given);
+	return list_pages(c, s->kind->method, s->kind->list, &filter, match_element, s, e);
+}
+
+static void search_done(struct id_search *s)
+{
+	buf_done(&s->found);
+	buf_done(&s->lines);
+}
+
+static void print_no_match(const char *nouns, const char *given, const char *hint)
+{
+	cli_error("no %s matches '%.*s%s'", nouns, GIVEN_MOST, given, strlen(given) > GIVEN_MOST ? "…" : "");
+	cli_hint("%s", hint);
+}
+
 int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struct buf *ret)
 {
 	static const struct id_kind_row nested[] = {
@@ -160,26 +190,11 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 	bool in_session = kind == ID_THREAD || kind == ID_TURN;
 	struct id_search s = { .kind = in_session ? &nested[kind] : &id_kinds[kind], .given = given };
 	struct session_search sessions = { c, &s, kind, 0 };
-	buf_auto struct buf filter = BUF_INIT;
 	struct err e = ERR_INIT;
 	int r;
 
-	if (kind == ID_PROCESS && strcmp(given, LAST) != 0 && !may_be_id(given)) {
-		cli_error("no %s matches '%.*s%s'", s.kind->noun, GIVEN_MOST, given,
-			  strlen(given) > GIVEN_MOST ? "…" : "");
-		cli_hint("%s lists them", s.kind->hint);
-		return -1;
-	}
-	buf_str(&filter, id_kinds[kind].filter);
-	if (kind == ID_PROCESS && strcmp(given, LAST) == 0) {
-		buf_str(&filter, "\"helpers\":false");
-	} else if (kind == ID_PROCESS) { /* there may be many: the daemon searches them, for prefixes and ends */
-		struct jw w = jw_on(&filter);
-
-		jw_kstr(&w, "match", given);
-	}
 	r = in_session ? list_pages(c, "list_sessions", "sessions", NULL, search_session, &sessions, &e)
-		       : list_pages(c, s.kind->method, s.kind->list, &filter, match_element, &s, &e);
+		       : search_list(c, kind, &s, &e);
 	if (r < 0) {
 		cli_fail(c, -1, &e, "%s", given);
 	} else if (in_session && s.n == 0) { /* maybe an older one with an id of its client: the daemon decides */
@@ -196,11 +211,11 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 		cli_error("%s '%s' is ambiguous; it could be", s.kind->noun, given);
 		cli_hint("%s", s.lines.data);
 	} else {
-		cli_error("no %s matches '%s'", s.kind->noun, given);
-		cli_hint("%s lists them", s.kind->hint);
+		mem_auto char *hint = mem_printf("%s lists them", s.kind->hint);
+
+		print_no_match(s.kind->noun, given, hint);
 	}
-	buf_done(&s.found);
-	buf_done(&s.lines);
+	search_done(&s);
 	return s.n == 1 && r == 0 ? 0 : -1;
 }
 
@@ -267,4 +282,50 @@ int id_lookup_option(struct cli *c, int option, enum id_kind kind, const char *m
 		return -1;
 	jw_kstr(w, member, id);
 	return 0;
+}
+
+/* Which of the two searches has found it: the one that matches, by its whole id or name if both do; @last: the newer.
+ */
+static const struct id_search *decide(const struct id_search s[2], const char *given)
+{
+	char id[2][ID_LOOKUP_MAX];
+
+	if (s[0].n + s[1].n == 1 || (s[0].n == 1 && s[0].whole && !s[1].whole))
+		return &s[s[0].n == 0];
+	if (s[1].n == 1 && s[1].whole && !s[0].whole)
+		return &s[1];
+	if (s[0].n != 1 || s[1].n != 1 || strcmp(given, LAST) != 0)
+		return NULL;
+	for (int i = 0; i < 2; i++) /* the time is what follows the prefix */
+		jval_str(jval_get(jval_of(s[i].found.data, s[i].found.len), s[i].kind->member), id[i], ID_LOOKUP_MAX);
+	return &s[strcmp(id[1] + strlen(s[1].kind->prefix), id[0] + strlen(s[0].kind->prefix)) > 0];
+}
+
+int id_lookup_sandbox_or_process(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
+{
+	static const enum id_kind kinds[2] = { ID_SANDBOX, ID_PROCESS };
+	struct id_search s[2] = { { .kind = &id_kinds[ID_SANDBOX], .given = given },
+				  { .kind = &id_kinds[ID_PROCESS], .given = given } };
+	struct err e = ERR_INIT;
+	int found = -1;
+
+	for (int i = 0; i < 2; i++)
+		if (strncmp(given, id_kinds[kinds[i]].prefix, strlen(id_kinds[kinds[i]].prefix)) == 0)
+			return id_lookup(c, kinds[i], given, ret) < 0 ? -1 : (int)kinds[i];
+	bool failed = search_list(c, ID_SANDBOX, &s[0], &e) < 0 || search_list(c, ID_PROCESS, &s[1], &e) < 0;
+	const struct id_search *one = failed ? NULL : decide(s, given);
+	if (failed) {
+		cli_fail(c, -1, &e, "%s", given);
+	} else if (one) {
+		jval_str(jval_get(jval_of(one->found.data, one->found.len), one->kind->member), ret, ID_LOOKUP_MAX);
+		found = (int)kinds[one == &s[1]];
+	} else if (s[0].n + s[1].n) {
+		cli_error("'%s' is ambiguous; it could be", given);
+		cli_hint("%s%s%s", buf_cstr(&s[0].lines), s[0].n && s[1].n ? "\n  " : "", buf_cstr(&s[1].lines));
+	} else {
+		print_no_match("sandbox or process", given, "bailiff sandbox list and bailiff ps -a list them");
+	}
+	search_done(&s[0]);
+	search_done(&s[1]);
+	return found;
 }

@@ -42,6 +42,11 @@ int id_kind_of(const char *noun, size_t len);
 
 /* On failure prints why (no match, or several, which are listed) and returns −1. */
 int id_lookup(struct cli *c, enum id_kind kind, const char *given, char ret[ID_LOOKUP_MAX]);
+/*
+ * A sandbox (open) or a process, by id or the sandbox's name: ID_SANDBOX, ID_PROCESS, or −1 after printing why. A whole
+ * id or name wins over a beginning or end; @last is the newer of the two.
+ */
+int id_lookup_sandbox_or_process(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX]);
 /* The element with exactly this id, silently: −1 if there is none. */
 int id_read_element(struct cli *c, enum id_kind kind, const char *id, struct buf *ret);
 /* The whole element of the list. */

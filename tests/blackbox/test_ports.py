@@ -296,6 +296,23 @@ def test_publish_verbs_of_the_command_line(home):
         assert "[ADDR:][HOSTPORT:]PORT" in home.cli("publish", sandbox, wrong, status=2).err.decode(), wrong
 
 
+def test_the_owner_of_a_port_is_found_by_parts_of_its_id_and_by_last(home):
+    sandbox = home.cli("sandbox", "create", "--name", "dev").text.strip()
+    alone = home.cli("run", "-d", "--", *server(5000)).text.strip()
+    with home.rpc() as rpc:
+        listening(rpc, 5000)
+    for name, owner in ((sandbox[-8:], sandbox), ("dev", sandbox), (alone[-8:], alone), (alone[5:], alone), ("@last", alone)):
+        home.cli("publish", name, "0:5000")
+        row, = (p for p in home.cli("ports", "--json", name).json if p["status"] == "published")
+        assert row["sandboxId" if owner == sandbox else "processId"] == owner, (name, row)
+        home.cli("unpublish", name, "5000")
+    newer = home.cli("sandbox", "create").text.strip()
+    assert home.cli("publish", "--json", "@last", "0:5000").json["processId"] == home.cli("sandbox", "show", "--json", newer).json["processId"]
+    error = home.cli("ports", "zzzz", status=1).err.decode()
+    assert "no sandbox or process matches 'zzzz'" in error and "bailiff sandbox list" in error, error
+    home.cli("kill", alone)
+
+
 def test_exec_publishes_ports_of_its_sandbox(home):
     sandbox, port = home.cli("sandbox", "create").text.strip(), free_port()
     server_id = home.cli("exec", "-d", "--publish", f"{port}:5000", sandbox, "--", *server(5000)).text.strip()
@@ -354,10 +371,6 @@ def test_listening_port_is_reported_with_a_hint(home):
         run.communicate(timeout=harness.PATIENCE)
 
 
-if __name__ == "__main__":
-    harness.main(globals())
-
-
 def test_a_command_that_ends_before_its_port_is_open_has_its_own_status():
     """Nothing is left to publish then, and its output and exit status are what its caller waits for."""
     with Home(options=harness.host_policy(ask=["Bash(expr:*)"])) as home, home.rpc() as rpc:
@@ -369,3 +382,7 @@ def test_a_command_that_ends_before_its_port_is_open_has_its_own_status():
         assert run.returncode == 0 and out == b"3\n", (run.returncode, err)
         for _ in range(20):                                          # it ends meanwhile
             assert home.cli("run", "--publish", f"{free_port()}:5000", "--", "echo", "x").text == "x\n"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
