@@ -1,7 +1,7 @@
 /*
  * One write call per line, so that lines of several processes and threads do not mix. Under systemd the level is sent
- * as the journal's "<n>" prefix. Messages are sanitized, because parts of them come from clients and end up on a
- * terminal.
+ * as the journal's "<n>" prefix. In a file each line begins with the time; other readers of stderr add their own.
+ * Messages are sanitized, because parts of them come from clients and end up on a terminal.
  */
 
 #include "runtime/base/log.h"
@@ -25,6 +25,7 @@ static char log_name[48] = "bailiff";
 static enum log_level log_most = LOG_LEVEL_INFO;
 static bool log_json;
 static bool log_journal;
+static bool log_times;
 
 static const struct {
 	const char *name;
@@ -35,6 +36,13 @@ static const struct {
 	[LOG_LEVEL_INFO] = { "info", '6' },
 	[LOG_LEVEL_DEBUG] = { "debug", '7' },
 };
+
+static bool log_stderr_is_file(void)
+{
+	struct stat st;
+
+	return fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode);
+}
 
 /* All descendants of a service inherit JOURNAL_STREAM: it is valid only if it describes this stderr. */
 static bool log_stderr_is_journal(void)
@@ -55,11 +63,19 @@ void log_setup(const char *name, enum log_level level, bool json)
 	log_most = level;
 	log_json = json;
 	log_journal = log_stderr_is_journal();
+	log_times = !json && log_stderr_is_file();
 }
 
 enum log_level log_level_get(void) { return log_most; }
 
 bool log_is_json(void) { return log_json; }
+
+const char *log_line_message(const char *line)
+{
+	size_t n = strspn(line, "0123456789-T:.Z");
+
+	return n == sizeof "2026-11-15T02:00:00.123456Z" - 1 && line[n] == ' ' ? line + n + 1 : line;
+}
 
 static void log_line_json(struct buf *line, enum log_level level, const struct buf *message)
 {
@@ -80,7 +96,12 @@ static void log_line_json(struct buf *line, enum log_level level, const struct b
 static void log_line_text(struct buf *line, enum log_level level, const struct buf *message)
 {
 	const char *p = buf_cstr(message), *end = p + message->len;
+	char now[CLOCK_TEXT_MAX];
 
+	if (log_times) {
+		clock_format(clock_real_us(), now);
+		buf_printf(line, "%s ", now);
+	}
 	buf_printf(line, "%s: %s: ", log_name, log_levels[level].name);
 	while (p < end) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));

@@ -4,6 +4,7 @@
 #include "runtime/base/daemon_exit.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "supervisor/client/daemon_program.h"
 #include "supervisor/client/home_candidates.h"
@@ -187,7 +188,7 @@ static int check_exit_status(struct autostart *x, int status, struct err *e)
 			       WTERMSIG(status));
 	enum err_code code = WEXITSTATUS(status) == DAEMON_EXIT_KERNEL ? ERR_SANDBOX : ERR_UNAVAILABLE;
 	return err_set(e, code, "start a daemon: %s",
-		       printed->len ? (last ? last + 1 : printed->data) : "it printed no reason");
+		       printed->len ? log_line_message(last ? last + 1 : printed->data) : "it printed no reason");
 }
 
 int autostart_poll(struct autostart *x, struct err *e)

@@ -512,6 +512,7 @@ static int begin_guard(struct daemon *d)
 		log_fd = daemon_home_open_log(&d->home, &e);
 		if (log_fd < 0 || daemonize(log_fd, &ready_fd, &e) < 0)
 			return print_error(&e, 1);
+		setup_log("bailiffd guard", &d->o); /* stderr is a file now */
 	}
 	if (daemon_home_write_pid(&d->home, &e) < 0)
 		return print_error(&e, 1);

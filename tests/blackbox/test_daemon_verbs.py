@@ -1,6 +1,7 @@
 """`bailiff daemon`: status, stop, drain and logs; and `bailiff watch`."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -75,6 +76,9 @@ def test_daemon_logs_shows_the_end_of_the_log_file(home):
     assert embedded(home.dir, "daemon", "logs", "--tail", "2").text == "line 19999\n\\x1b[31mred\n"
     assert embedded(home.dir, "daemon", "logs", "--tail", "0").text == ""
     assert b"--tail" in embedded(home.dir, "daemon", "logs", "--tail", "x", status=2).err
+    embedded(home.dir, "daemon", "stop", "--force")
+    last = embedded(home.dir, "daemon", "logs", "--tail", "1").text
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z bailiffd runtime: info: stopping\n", last), last
 
 
 def test_watch_follows_a_session_and_asks_for_approvals():

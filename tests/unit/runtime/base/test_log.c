@@ -44,6 +44,26 @@ START_TEST(a_line_has_program_and_level)
 }
 END_TEST
 
+START_TEST(a_line_in_a_file_begins_with_the_time)
+{
+	char path[] = "/tmp/test_log-XXXXXX";
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	unlink(path);
+	ck_assert_int_ge(dup2(fd, STDERR_FILENO), 0);
+	log_setup("w", LOG_LEVEL_INFO, false);
+	log_info("a");
+	ck_assert_int_eq(lseek(fd, 0, SEEK_SET), 0);
+	const char *text = logged(fd), *rest = strchr(text, ' ');
+	ck_assert_ptr_nonnull(rest);
+	ck_assert(rest > text + 19 && rest[-1] == 'Z' && text[10] == 'T');
+	ck_assert_str_eq(rest, " w: info: a\n");
+	ck_assert_str_eq(log_line_message(text), "w: info: a\n");
+	ck_assert_str_eq(log_line_message("2026-11-19 w"), "2026-11-19 w");
+}
+END_TEST
+
 START_TEST(levels_below_the_threshold_are_not_logged)
 {
 	int fd = stderr_to_pipe();
@@ -115,7 +135,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("log", a_line_has_program_and_level, levels_below_the_threshold_are_not_logged,
-		     control_characters_in_messages_are_escaped, json_logs_are_one_object_per_line,
-		     priorities_are_written_only_to_the_journals_stream);
+	return SUITE("log", a_line_has_program_and_level, a_line_in_a_file_begins_with_the_time,
+		     levels_below_the_threshold_are_not_logged, control_characters_in_messages_are_escaped,
+		     json_logs_are_one_object_per_line, priorities_are_written_only_to_the_journals_stream);
 }
