@@ -330,9 +330,10 @@ int cli_connect(struct cli *c, enum cli_start start)
 
 /* ---- errors of the daemon ---- */
 
-/* The parameters of methods that options of the command line set. */
+/* The parameters of methods that options of the command line set, in all verbs or in one. */
 static const struct {
 	const char *field, *option, *also; /* also: its name in verbs where `option` means something else */
+	const char *verb;
 } parameters[] = {
 	{ "profile", "profile", NULL },
 	{ "cwd", "cwd", NULL },
@@ -358,6 +359,22 @@ static const struct {
 	{ "until.regex", "regex", NULL },
 	{ "types", "type", NULL },
 	{ "user", "user", NULL },
+	{ "retryPolicy.maxAttempts", "attempts", NULL },
+	{ "retryPolicy.timeoutMs", "item-timeout", NULL },
+	{ "maxRuntimeMs", "timeout", NULL, "job" },
+	{ "timeoutMs", "timeout", NULL, "task" },
+	{ "idleMs", "idle-timeout", NULL, "task" },
+	{ "model", "model", NULL, "model" },
+	{ "provider", "provider", NULL, "model" },
+	{ "dialect", "dialect", NULL, "model" },
+	{ "baseUrl", "base-url", NULL, "model" },
+	{ "keyFile", "key-file", NULL, "model" },
+	{ "keyCommand", "key-command", NULL, "model" },
+	{ "caFile", "ca-file", NULL, "model" },
+	{ "effort", "effort", NULL, "model" },
+	{ "contextTokens", "context", NULL, "model" },
+	{ "maxOutputTokens", "max-output", NULL, "model" },
+	{ "title", "title", NULL, "session" },
 };
 
 static bool is_given(const struct cli *c, const char *name)
@@ -368,7 +385,10 @@ static bool is_given(const struct cli *c, const char *name)
 	return false;
 }
 
-/* "limits.wallMs: must be …" names a parameter, but --timeout was typed. */
+/*
+ * "limits.wallMs: must be …" names a parameter, but --timeout was typed. An option that is missing is named only if the
+ * row is its verb's own.
+ */
 static void name_option(const struct cli *c, struct jval error, struct err *e)
 {
 	char field[64];
@@ -381,7 +401,9 @@ static void name_option(const struct cli *c, struct jval error, struct err *e)
 		const char *option = is_given(c, parameters[i].also) ? parameters[i].also : parameters[i].option;
 		buf_auto struct buf text = BUF_INIT;
 
-		if (strcmp(parameters[i].field, field) != 0 || !is_given(c, option))
+		const char *verb = parameters[i].verb;
+		if (strcmp(parameters[i].field, field) != 0 || (verb && strcmp(verb, c->verb->key) != 0) ||
+		    (!verb && !is_given(c, option)))
 			continue;
 		buf_printf(&text, "option '--%s'%s", option, e->message + n);
 		snprintf(e->message, sizeof(e->message), "%s", buf_cstr(&text));
@@ -481,6 +503,7 @@ int cli_call(struct cli *c, const char *method, const struct buf *params, struct
 		{ "; start_process with stdin \"pipe\" gives it one", "; bailiff run -d -i gives it one" },
 		{ "; list_ports shows those that are", "" },      /* the advice has it */
 		{ " (error.data.missing lists everything)", "" }, /* task show has it */
+		{ " and give keyFile", " and give --key-file" },
 		{ ": create one with cow for checkpoints", ": create one with --cow for checkpoints" },
 	};
 	int r = remote_call(c->remote, method, params, ret, e);

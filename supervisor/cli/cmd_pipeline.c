@@ -369,6 +369,8 @@ static void take_result(struct pipeline *p, struct step *s)
 	if (outcome.status) {
 		buf_printf(&message, "exit status %d%s%.400s", outcome.status, outcome.note[0] ? ": " : "",
 			   outcome.note);
+		if (outcome.parameter)
+			buf_printf(&message, " (%s)", outcome.parameter);
 		describe_denials(s, &message);
 	}
 	end_step(p, s, outcome.status ? STEP_FAILED : STEP_PASSED, buf_cstr(&message));

@@ -158,8 +158,7 @@ int cmd_wait(struct cli *c)
 	}
 	if (cli_as_json(c))
 		return format_record(q.result, true) ? EXIT_BAILIFF : outcome.status;
-	if (outcome.note[0])
-		cli_error("%s: %s", id, outcome.note);
+	exit_status_print(&outcome, id);
 	print_autorun(jval_get(q.result, "autorun"), id, jval_bool(jval_get(q.result, "cow"), false));
 	return outcome.status;
 }

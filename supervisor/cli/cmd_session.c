@@ -97,6 +97,10 @@ int session_update(struct cli *c)
 
 	if (opts_has(&c->opts, OPT_session_POLICY) && opts_has(&c->opts, OPT_session_NO_POLICY))
 		return cli_usage(c, "--policy and --no-policy exclude each other");
+	if (opts_has(&c->opts, OPT_session_ARCHIVE) && opts_has(&c->opts, OPT_session_UNARCHIVE))
+		return cli_usage(c, "--archive and --unarchive exclude each other");
+	if (!noun_first_given(c, "title archive unarchive policy no-policy"))
+		return cli_usage(c, "nothing to change: give --title, --archive, --unarchive, --policy or --no-policy");
 	if (id_lookup(c, ID_SESSION, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_kstr(&q.w, "sessionId", id);

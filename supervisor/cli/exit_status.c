@@ -74,18 +74,18 @@ static int status_of_failure(struct jval details)
 	}
 }
 
-/* Limits and the options that set them. Their messages: NULL = as recorded. */
+/* Limits and what sets them. Their messages: NULL = as recorded. */
 static const struct {
-	const char *limit, *option, *message;
+	const char *limit, *option, *parameter, *message;
 } limits[] = {
-	{ "wall", "--timeout", "ended by its time limit" },
-	{ "idle", "--idle-timeout", "ended by its limit of time without output" },
-	{ "cpu", "--cpu-time", "ended by its limit of CPU time" },
-	{ "memory", "--memory", NULL },
-	{ "pids", "--pids", NULL },
+	{ "wall", "--timeout", "limits.wallMs", "ended by its time limit" },
+	{ "idle", "--idle-timeout", "limits.idleMs", "ended by its limit of time without output" },
+	{ "cpu", "--cpu-time", "limits.cpuMs", "ended by its limit of CPU time" },
+	{ "memory", "--memory", "limits.memoryBytes", NULL },
+	{ "pids", "--pids", "limits.pids", NULL },
 };
 
-/* The limit that was hit with its option, or the reason that was recorded. */
+/* The limit that was hit, or the reason that was recorded. */
 static void note_failure(struct jval details, const char *otherwise, struct exit_status *o)
 {
 	struct jval limit = jval_get(details, "limit");
@@ -93,10 +93,22 @@ static void note_failure(struct jval details, const char *otherwise, struct exit
 
 	jval_str(jval_get(details, "message"), message, sizeof(message));
 	snprintf(o->note, sizeof(o->note), "%s", message[0] ? message : otherwise);
-	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
-		if (jval_is_str(limit, limits[i].limit))
-			snprintf(o->note, sizeof(o->note), "%s (%s)", limits[i].message ? limits[i].message : message,
-				 limits[i].option);
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (!jval_is_str(limit, limits[i].limit))
+			continue;
+		o->option = limits[i].option;
+		o->parameter = limits[i].parameter;
+		if (limits[i].message)
+			snprintf(o->note, sizeof(o->note), "%s", limits[i].message);
+	}
+}
+
+void exit_status_print(const struct exit_status *o, const char *name)
+{
+	if (o->note[0] && o->option)
+		cli_error("%s: %s (%s)", name, o->note, o->option);
+	else if (o->note[0])
+		cli_error("%s: %s", name, o->note);
 }
 
 /* `details`: the members that event payload and process have in common. */

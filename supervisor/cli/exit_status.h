@@ -12,8 +12,12 @@
 
 struct exit_status {
 	int status;
-	char note[512]; /* for stderr if the status alone is not clear; or "" */
+	char note[512];                 /* for stderr if the status alone is not clear; or "" */
+	const char *option, *parameter; /* what has set the limit that was hit: of `run`, of start_process; or NULL */
 };
+
+/* Prints the note, if there is one, with the option. */
+void exit_status_print(const struct exit_status *o, const char *name);
 
 /* From process.command_exited: the command has ended, its background processes keep running (keepTree). False: another
  * event. */

@@ -492,8 +492,8 @@ static int conclude_process(struct follow *f)
 		violation_summary_print(&f->denied, f->o.process_id, f->outcome.status == 0, f->o.in_sandbox);
 	if (f->autorun && !f->o.json && !f->o.observer)
 		print_autorun(jval_of(f->autorun, strlen(f->autorun)), f->o.process_id, f->o.cow);
-	if (f->outcome.note[0] && f->status != 128 + SIGPIPE)
-		cli_error("%s: %s", f->o.name, f->outcome.note);
+	if (f->status != 128 + SIGPIPE)
+		exit_status_print(&f->outcome, f->o.name);
 	if (lost) {
 		cli_error("%s: cannot read its output: %s", f->o.name, lost->message);
 		return EXIT_BAILIFF;

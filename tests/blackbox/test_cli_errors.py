@@ -18,6 +18,17 @@ def test_errors_name_the_option_that_was_typed(home):
     said = failure(home, "job", "create", "--command-timeout", "0", "--item", "a", "--", "true")
     assert "option '--command-timeout': " in said, said
     assert "option '--parallel': must be" in failure(home, "job", "create", "-j", "0", "--item", "a", "--", "true")
+    for noun, options in (("task", ("--attempts", "--timeout", "--idle-timeout")), ("job", ("--attempts", "--timeout", "--item-timeout"))):
+        for option in options:
+            said = failure(home, noun, "create", option, "0", *(("x",) if noun == "task" else ("--item", "a")), "--", "true")
+            assert f"option '{option}': must be at least 1" in said, said
+    for words, option in (((), "--base-url"), (("--provider", "openai"), "--key-file"), (("--provider", "openai", "--dialect", "x"), "--dialect"),
+                          (("--model", "m", "--base-url", "ftp://x"), "--base-url")):
+        said = failure(home, "model", "add", "x", *words)
+        assert f"option '{option}': " in said and "keyFile" not in said and "baseUrl" not in said, said
+    session = home.cli("session", "create").text.strip()
+    assert "give --title, --archive" in failure(home, "session", "update", session, status=2)
+    assert "exclude each other" in failure(home, "session", "update", "--archive", "--unarchive", session, status=2)
     home.cli("sandbox", "create", "--name", "dev", cwd=home.work)
     assert "option '--cow': 'true' differs" in failure(home, "run", "--in", "dev", "--cow", "--", "true", status=125)
     terminal = home.cli("run", "-dt", "--", "cat", cwd=home.work).text.strip()

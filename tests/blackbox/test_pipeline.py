@@ -84,6 +84,12 @@ def test_a_step_that_the_sandbox_stopped_says_what_was_denied(home):
     assert [s["message"] for s in failed] == ["exit status 1; denied: lookup name.example.test (no network)"], failed
 
 
+def test_a_step_that_hits_its_limit_names_the_limit_of_the_file(home):
+    done = home.cli("pipeline", pipeline(home, {"name": "slow", "command": ["sleep", "1000"], "limits": {"wallMs": 100}}), status=1)
+    said = done.out.decode() + done.err.decode()
+    assert "exit status 124: ended by its time limit (limits.wallMs)" in said and "--timeout" not in said, said
+
+
 def test_a_step_that_needs_an_approval_fails_without_a_terminal():
     with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home, home.rpc() as rpc:
         result = home.cli("pipeline", "--json", pipeline(home, {"name": "x", "command": ["touch", "made"]}), status=1).json

@@ -298,7 +298,7 @@ static int resolve_provider(const struct model_registration *r, struct model_con
 	if (!dialect)
 		return err_field(e, "baseUrl",
 				 "missing: '%.64s' is not a provider with a known address (anthropic, openai, gemini); "
-				 "give baseUrl, and dialect unless it is openai-chat",
+				 "give it, and the dialect unless it is openai-chat",
 				 provider);
 	if (dialect_find(dialect) < 0)
 		return err_field(e, "dialect", "must be anthropic, openai-responses, openai-chat or gemini");
@@ -329,11 +329,11 @@ static int check_text(const char *field, const char *s, size_t most, struct err 
 static int resolve_key(const struct model_registration *r, struct model_config *c, struct err *e)
 {
 	if (r->key_file && r->key_command)
-		return err_field(e, "keyCommand", "give either keyFile or keyCommand");
+		return err_field(e, "keyCommand", "give either a file or a command for the key");
 	if (!r->key_file && !r->key_command && !r->base_url)
-		return err_field(e, "keyFile",
-				 "missing: give keyFile, a file with mode 0600 that contains the key, or keyCommand, a "
-				 "command that prints it");
+		return err_field(
+			e, "keyFile",
+			"missing: give a file with mode 0600 that contains the key, or a command that prints it");
 	if (registry_file("keyFile", r->key_file, "the key", &c->key_file, e) < 0)
 		return -1;
 	if (check_text("keyCommand", r->key_command, COMMAND_MAX, e) < 0)

@@ -152,7 +152,9 @@ static int making_check(struct making *k, struct err *e)
 		return -1;
 	if (!template)
 		json_object_del(k->command, "commandLine");
-	return making_scope(k, e) < 0 || making_items(k, e) < 0 ? -1 : param_small(k->params, "retryPolicy", 2048, e);
+	return making_scope(k, e) < 0 || making_items(k, e) < 0 || param_retry_policy(k->params, e) < 0
+		       ? -1
+		       : param_positive(k->params, NULL, "maxRuntimeMs", e);
 }
 
 /* Stores the items behind refs, in pieces that a reader loads one by one. The fact records the piece size. */

@@ -45,14 +45,13 @@ static const struct {
 	{ "scope", false, 4096 },
 	{ "constraints", false, TASK_JSON_MAX },
 	{ "taskProfile", false, 4096 },
-	{ "retryPolicy", false, 2048 },
 	{ "nativeStatus", true, TASK_WORD_MAX },
 	{ "peer", false, 4096 },
 	{ "evidenceRefs", false, TASK_JSON_MAX },
 	{ "fleet", false, 1024 },
 };
 
-/* The members are stored as given; only their size is checked. */
+/* The members are stored as given; only their size is checked, and that limits are not 0. */
 static int check_described(const json_t *params, struct err *e)
 {
 	for (size_t i = 0; i < countof(described); i++)
@@ -61,7 +60,10 @@ static int check_described(const json_t *params, struct err *e)
 	const json_t *most = json_object_get(json_object_get(params, "constraints"), "timeMs");
 	if (most && (!json_is_integer(most) || json_integer_value(most) < 1))
 		return err_field(e, "constraints.timeMs", "must be a number of milliseconds, at least 1");
-	return 0;
+	return param_retry_policy(params, e) < 0 || param_positive(params, NULL, "timeoutMs", e) < 0 ||
+			       param_positive(params, NULL, "idleMs", e) < 0
+		       ? -1
+		       : 0;
 }
 
 /* The shorter of timeoutMs and constraints.timeMs. */

@@ -117,6 +117,10 @@ struct json_value param_json(const json_t *params, const char *name); /* absent 
 struct opt_int param_int(const json_t *params, const char *name);
 int param_small(const json_t *params, const char *name, size_t most,
 		struct err *e); /* its JSON has at most `most` bytes */
+/* The number, if it is given, is at least 1: 0 would neither be a limit nor an attempt. `object`: the member it is in,
+ * or NULL. */
+int param_positive(const json_t *params, const char *object, const char *name, struct err *e);
+int param_retry_policy(const json_t *params, struct err *e);
 /*
  * An array of objects; strings in it become {member: string}. NULL with an error if it is anything else. New
  * reference.

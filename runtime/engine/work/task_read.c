@@ -86,6 +86,23 @@ int param_small(const json_t *params, const char *name, size_t most, struct err 
 		       : 0;
 }
 
+int param_positive(const json_t *params, const char *object, const char *name, struct err *e)
+{
+	const json_t *v = json_object_get(object ? json_object_get(params, object) : params, name);
+	mem_auto char *field = object ? mem_printf("%s.%s", object, name) : mem_strdup(name);
+
+	return v && json_integer_value(v) < 1 ? err_field(e, field, "must be at least 1") : 0;
+}
+
+int param_retry_policy(const json_t *params, struct err *e)
+{
+	return param_small(params, "retryPolicy", 2048, e) < 0 ||
+			       param_positive(params, "retryPolicy", "maxAttempts", e) < 0 ||
+			       param_positive(params, "retryPolicy", "timeoutMs", e) < 0
+		       ? -1
+		       : 0;
+}
+
 struct json_value param_json(const json_t *params, const char *name)
 {
 	return json_from_tree(json_object_get(params, name));

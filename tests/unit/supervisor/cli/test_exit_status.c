@@ -59,12 +59,14 @@ START_TEST(test_processes_give_the_exit_status)
 	ck_assert(exit_status_of_process(json("{\"status\":\"failed\",\"category\":\"timeout\",\"limit\":\"idle\"}"),
 					 &o));
 	ck_assert_int_eq(o.status, 124);
-	ck_assert_ptr_nonnull(strstr(o.note, "--idle-timeout"));
+	ck_assert_str_eq(o.option, "--idle-timeout");
+	ck_assert_str_eq(o.parameter, "limits.idleMs");
 	ck_assert(exit_status_of_process(json("{\"status\":\"failed\",\"category\":\"sandbox\",\"limit\":\"memory\","
 					      "\"message\":\"full\",\"signal\":9}"),
 					 &o));
 	ck_assert_int_eq(o.status, 137);
-	ck_assert_str_eq(o.note, "full (--memory)");
+	ck_assert_str_eq(o.note, "full");
+	ck_assert_str_eq(o.option, "--memory");
 	ck_assert(exit_status_of_process(json("{\"status\":\"lost\"}"), &o));
 	ck_assert_int_eq(o.status, 125);
 	ck_assert(exit_status_of_process(json("{\"status\":\"terminated\",\"signal\":\"KILL\"}"), &o));
