@@ -100,16 +100,18 @@ static void on_interrupted(void *ctx, struct jval result, struct jval error)
 		end_process(f, "user");
 }
 
-/* Ctrl-C for a command without our terminal: the daemon sends SIGINT to it. */
-static void interrupt_process(struct follow *f)
+static void send_signal(struct follow *f, const char *name, remote_reply_fn on_reply)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = open_params(f, &params);
 
-	jw_kstr(&w, "signal", "INT");
+	jw_kstr(&w, "signal", name);
 	jw_obj_end(&w);
-	remote_send(f->o.remote, "signal_process", &params, on_interrupted, f);
+	remote_send(f->o.remote, "signal_process", &params, on_reply, f);
 }
+
+/* Ctrl-C for a command without our terminal: the daemon sends SIGINT to it. */
+static void interrupt_process(struct follow *f) { send_signal(f, "INT", on_interrupted); }
 
 static void stop_following(struct follow *f, int status)
 {
@@ -330,6 +332,9 @@ static void on_signal(struct follow *f, int sig)
 		stop_ourselves(f);
 	} else if (sig == SIGCONT) {
 		on_continued(f);
+	} else if (sig == SIGUSR1 || sig == SIGUSR2) { /* the command says what they mean */
+		if (!f->ended)
+			send_signal(f, sig == SIGUSR1 ? "USR1" : "USR2", NULL);
 	} else if (f->o.guest) {
 		if (sig == SIGINT && !f->o.observer)
 			interrupt_process(f);
@@ -355,6 +360,10 @@ static int open_signals(const struct foreground *o, sigset_t *ret_old)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	if (!o->guest) {
+		sigaddset(&set, SIGUSR1);
+		sigaddset(&set, SIGUSR2);
+	}
 	if (o->size_policy)
 		sigaddset(&set, SIGWINCH);
 	if (o->keys || o->lines) {

@@ -243,6 +243,17 @@ def test_ctrl_c_reaches_the_command(home):
     assert (run.returncode, out) == (4, b"bye\n"), (run.returncode, out, err)
 
 
+def test_usr1_and_usr2_are_passed_on(home):
+    """Many programs reopen their log or report their progress on them; bailiff itself must not die of one."""
+    run = home.cli_start("run", "--", "sh", "-c", "trap 'echo one' USR1; trap 'echo two; exit 5' USR2; echo ready; while :; do sleep 0.05; done")
+    assert run.stdout.readline() == b"ready\n"
+    run.send_signal(signal.SIGUSR1)
+    assert run.stdout.readline() == b"one\n"
+    run.send_signal(signal.SIGUSR2)
+    out, err = run.communicate(timeout=harness.PATIENCE)
+    assert (run.returncode, out) == (5, b"two\n"), (run.returncode, out, err)
+
+
 def test_two_ctrl_c_end_it(home):
     run = home.cli_start("run", "--", "sh", "-c", "trap '' INT; echo ready; while :; do sleep 0.05; done")
     assert run.stdout.readline() == b"ready\n"
