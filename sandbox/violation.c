@@ -503,6 +503,8 @@ static bool finish_event(struct violation_builder *b, struct pending *e, struct 
 		v->kind = "syscall";
 		v->operation = "call";
 	}
+	if (strcmp(v->syscall, "unlinkat") == 0 && e->args[2] & AT_REMOVEDIR)
+		memcpy(v->syscall, "rmdir", sizeof "rmdir");
 	*ret = *v;
 	return true;
 }

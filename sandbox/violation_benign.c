@@ -35,15 +35,19 @@ static bool is_cargo_lock(const struct violation *v)
 
 /*
  * When git deletes a file in its git directory (git stash: index.stash.PID), it also removes the folders around it that
- * are empty. So it tries .git, or the folder of a linked worktree or submodule, which never are.
+ * are empty. So it tries .git, or the folder of a linked worktree or submodule, which never are. A submodule's name can
+ * have slashes.
  */
 static bool is_git_folder(const struct violation *v)
 {
-	if (strcmp(v->comm, "git") != 0 || strcmp(v->operation, "delete") != 0)
+	static const char modules[] = "/.git/modules";
+
+	if (strcmp(v->comm, "git") != 0 || strcmp(v->syscall, "rmdir") != 0)
 		return false;
 	if (!v->directory)
 		return v->error == EBUSY && ends_with(v->path, ".git");
-	return ends_with(v->path, "worktrees") || strstr(v->path, "/.git/modules");
+	const char *at = strstr(v->path, modules), end = at ? at[sizeof modules - 1] : 'x';
+	return ends_with(v->path, "worktrees") || !end || end == '/';
 }
 
 bool violation_is_benign(const struct violation *v)

@@ -103,14 +103,17 @@ static bool is_lookup(struct jval v)
 	       (jval_is_str(jval_get(v, "kind"), "network") && jval_int(jval_get(v, "port"), 0) == RESOLVER_PORT);
 }
 
-/* git status writes the index it has refreshed, if it can. */
+/* git status writes the index it has refreshed, if it can. Nothing of that is in hooks. A hint names no program. */
 static bool is_index_refresh(struct jval v)
 {
+	struct jval comm = jval_get(v, "comm");
 	char path[PATH_MAX];
 	size_t n = jval_str(jval_get(v, "path"), path, sizeof path);
 
 	if (!jval_is_str(jval_get(v, "operation"), "create") || !jval_is_str(jval_get(v, "pathIs"), "directory") ||
-	    n >= sizeof path)
+	    (comm.type != JT_NONE && !jval_is_str(comm, "git")) || n >= sizeof path)
+		return false;
+	if (n > 6 && strcmp(path + n - 6, "/hooks") == 0)
 		return false;
 	return (n > 5 && strcmp(path + n - 5, "/.git") == 0) || strstr(path, "/.git/worktrees/") ||
 	       strstr(path, "/.git/modules/");
@@ -206,6 +209,7 @@ void violation_needs_add(struct violation_needs *n, struct jval v)
 		return;
 	if (jval_is_str(jval_get(v, "reason"), "protected")) {
 		n->protected = true;
+		n->write = n->located;
 		return;
 	}
 	if (violation_text_is_elsewhere(v)) {
@@ -229,7 +233,11 @@ void violation_needs_add(struct violation_needs *n, struct jval v)
 		n->file[0] = '\0';
 	if (!file || read)
 		return;
-	n->write = true;
+	struct jval path = jval_get(v, "path");
+	const bool located = path.type == JT_STRING && path.len > 1 && path.text[1] == '/';
+	n->located |= located;
+	/* Where a protected file was denied, too, an unknown folder is likely one of those: rm -r .git, for example. */
+	n->write = n->located || !n->protected;
 	if (!n->folder[0] && !jval_is_str(jval_get(v, "reason"), "leads out of the write roots"))
 		note_folder(n, v);
 }

@@ -12,6 +12,7 @@ struct buf;
 /* The permissions that several violations of one process would need; zeroed = none. */
 struct violation_needs {
 	bool write, read;
+	bool located;     /* a write to a path, not in an open folder whose path is unknown */
 	bool network;     /* network access without a network */
 	bool proxy;       /* a connection that bypasses the proxy */
 	bool session;     /* what an earlier command has left in a sandbox of its own */

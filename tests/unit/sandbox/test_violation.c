@@ -432,6 +432,7 @@ START_TEST(common_denials_are_benign)
 	git.error = EBUSY;
 	ck_assert(!violation_is_benign(&git));
 	snprintf(git.comm, sizeof git.comm, "git");
+	snprintf(git.syscall, sizeof git.syscall, "rmdir");
 	ck_assert(violation_is_benign(&git));
 	snprintf(git.path, sizeof git.path, "/srv/x/.git/config");
 	ck_assert(!violation_is_benign(&git));
@@ -441,6 +442,11 @@ START_TEST(common_denials_are_benign)
 	ck_assert(violation_is_benign(&git));
 	snprintf(git.path, sizeof git.path, "/srv/x/.git/modules/libs");
 	ck_assert(violation_is_benign(&git));
+	snprintf(git.path, sizeof git.path, "/srv/x/.git/modules-old");
+	ck_assert(!violation_is_benign(&git));
+	snprintf(git.path, sizeof git.path, "/srv/x/.git/modules/libs/hooks");
+	snprintf(git.syscall, sizeof git.syscall, "unlink"); /* of a file, which does not fail anywhere */
+	ck_assert(!violation_is_benign(&git));
 	struct violation own = sample("metadata", "/srv/x");
 	snprintf(own.syscall, sizeof own.syscall, "fchownat");
 	own.error = EPERM;

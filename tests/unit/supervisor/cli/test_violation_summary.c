@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
+#include "sandbox/violation_text.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
@@ -60,6 +61,46 @@ START_TEST(violations_without_a_path_are_described)
 	take("{\"kind\":\"filesystem\",\"operation\":\"other\",\"source\":\"audit\",\"count\":436}");
 	ck_assert_str_eq(d.lines[0], "denied: other files");
 	violation_summary_done(&d);
+}
+END_TEST
+
+START_TEST(an_unknown_folder_next_to_protected_files_suggests_nothing)
+{
+	static const char unknown[] = "{\"kind\":\"filesystem\",\"operation\":\"delete\",\"pathIs\":\"directory\","
+				      "\"reason\":\"read-only there\"}";
+	static const char protected[] = "{\"kind\":\"filesystem\",\"operation\":\"delete\",\"path\":\"/w/.git/config\","
+					"\"reason\":\"protected\"}";
+
+	for (int first = 0; first < 2; first++) {
+		d = (struct violation_summary){ 0 };
+		take(first ? unknown : protected);
+		take(first ? protected : unknown);
+		ck_assert(d.needs.protected && !d.needs.write);
+		take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/srv/x\",\"pathIs\":\"entry\"}");
+		ck_assert(d.needs.write);
+		ck_assert_str_eq(d.needs.folder, "/srv");
+		violation_summary_done(&d);
+	}
+}
+END_TEST
+
+START_TEST(only_git_itself_refreshes_an_index)
+{
+	static const struct {
+		const char *comm, *path;
+		bool optional;
+	} rows[] = { { "git", "/w/.git", true },
+		     { "git", "/w/.git/modules/libs", true },
+		     { "sh", "/w/.git", false },
+		     { "git", "/w/.git/modules/libs/hooks", false } };
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		mem_auto char *text = mem_printf(
+			"{\"kind\":\"filesystem\",\"operation\":\"create\",\"pathIs\":\"directory\","
+			"\"comm\":\"%s\",\"path\":\"%s\"}",
+			rows[i].comm, rows[i].path);
+		ck_assert_int_eq(violation_text_is_optional(jval_of(text, strlen(text))), rows[i].optional);
+	}
 }
 END_TEST
 
@@ -212,7 +253,8 @@ int main(void)
 {
 	return SUITE("violation_summary", what_a_command_can_do_without_is_marked,
 		     a_host_is_suggested_instead_of_the_network, violations_become_lines,
-		     violations_without_a_path_are_described, a_hint_is_marked_as_a_guess,
-		     repeated_violations_are_listed_once_and_the_list_is_bounded,
+		     violations_without_a_path_are_described,
+		     an_unknown_folder_next_to_protected_files_suggests_nothing, only_git_itself_refreshes_an_index,
+		     a_hint_is_marked_as_a_guess, repeated_violations_are_listed_once_and_the_list_is_bounded,
 		     no_option_is_suggested_where_none_would_help, no_option_is_suggested_that_would_be_dangerous);
 }
