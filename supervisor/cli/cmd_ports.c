@@ -8,9 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-#define START_POLL_MS 100
 
 /* Digits only, up to 65535. */
 static bool parse_port(const char *text, size_t len, unsigned least, unsigned *ret)
@@ -111,41 +108,19 @@ int published_ports_check(const struct opts *o, int option, struct err *e)
 	return 0;
 }
 
-/* A start that waits for an approval has no sandbox yet. */
-static int await_start(struct cli *c, const char *process_id)
-{
-	const struct timespec pause = { .tv_nsec = START_POLL_MS * 1000000 };
-
-	for (;;) {
-		request_auto struct request q = REQUEST_INIT(q);
-
-		jw_kstr(&q.w, "processId", process_id);
-		if (request_read(c, &q, "get_process") < 0)
-			return cli_fail(c, -1, &q.e, "%s", process_id);
-		if (!jval_is_str(jval_get(q.result, "status"), "waiting_permission"))
-			return 0;
-		nanosleep(&pause, NULL);
-	}
-}
-
-int published_ports_open(struct cli *c, int option, const char *member, const char *id)
+int published_ports_open(struct cli *c, int option, const char *sandbox_id)
 {
 	const struct opts *o = &c->opts;
-	const bool process = strcmp(member, "processId") == 0;
 
-	if (opts_has(o, option) && process && await_start(c, id) < 0)
-		return -1;
 	for (size_t i = 0; i < o->ngiven; i++) {
 		request_auto struct request q = REQUEST_INIT(q);
 		struct published_port_text p;
 
 		if (o->given[i].option != option)
 			continue;
-		if (published_port_parse(o->given[i].value, &p, &q.e) == 0 && publish(c, member, id, &p, &q) == 0)
-			continue;
-		if (process && q.e.code == ERR_STATE && strstr(q.e.message, "has ended"))
-			return 0; /* a short command; its output and exit status follow */
-		return cli_fail(c, -1, &q.e, "publish %s", o->given[i].value);
+		if (published_port_parse(o->given[i].value, &p, &q.e) < 0 ||
+		    publish(c, "sandboxId", sandbox_id, &p, &q) < 0)
+			return cli_fail(c, -1, &q.e, "publish %s", o->given[i].value);
 	}
 	return 0;
 }

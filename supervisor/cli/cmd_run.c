@@ -106,6 +106,8 @@ static int write_request(const struct opts *o, bool within, bool stdin_pipe, con
 	}
 	if (opts_has(o, OPT_run_COW))
 		jw_kbool(w, "cow", true);
+	if (!within && opts_has(o, OPT_run_PUBLISH) && published_ports_write(o, OPT_run_PUBLISH, w, e) < 0)
+		return -1;
 	if (opts_has(o, OPT_run_KEEP_TREE))
 		jw_kbool(w, "keepTree", true);
 	jw_kstr(w, "stdin", stdin_pipe ? "pipe" : "none");
@@ -282,16 +284,6 @@ static int find_sandbox(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX
 	return -1;
 }
 
-/* It cannot do what it was started for. */
-static void terminate_process(struct cli *c, const char *id)
-{
-	request_auto struct request q = REQUEST_INIT(q);
-
-	jw_kstr(&q.w, "processId", id);
-	jw_kstr(&q.w, "reason", "user");
-	(void)request_change(c, &q, "terminate_process");
-}
-
 /* `sandbox` is the session sandbox as the user named it, or NULL. */
 static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 {
@@ -321,7 +313,7 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 	if (sandbox) {
 		jw_kstr(&q.w, "sandboxId", id);
 		/* They are the sandbox's: open before the command looks for them, and after its end. */
-		if (published_ports_open(c, OPT_run_PUBLISH, "sandboxId", id) < 0)
+		if (published_ports_open(c, OPT_run_PUBLISH, id) < 0)
 			return EXIT_BAILIFF;
 	}
 	/* One request starts and follows it. --json shows earlier events, too, and has its own subscription. */
@@ -345,10 +337,6 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 	if (!cli_as_json(c))
 		print_warnings(q.result, sandbox != NULL);
 	jval_str(jval_get(q.result, "processId"), id, sizeof(id));
-	if (!sandbox && published_ports_open(c, OPT_run_PUBLISH, "processId", id) < 0) {
-		terminate_process(c, id);
-		return EXIT_BAILIFF;
-	}
 	if (detach) {
 		buf_printf(&out, "%s\n", id);
 		return (cli_as_json(c) ? format_record(q.result, true) : format_out(&out)) ? EXIT_BAILIFF : 0;

@@ -14,11 +14,8 @@ int published_port_parse(const char *text, struct published_port_text *ret, stru
 
 /* Whether all values of an option --publish are valid. */
 int published_ports_check(const struct opts *o, int option, struct err *e);
-/*
- * `member`: "sandboxId", or "processId" of a process that may still wait for an approval, or has ended already (0). −1
- * after printing why.
- */
-int published_ports_open(struct cli *c, int option, const char *member, const char *id);
+/* Of a sandbox that exists. −1 after printing why. */
+int published_ports_open(struct cli *c, int option, const char *sandbox_id);
 /* Writes them as the member `publish` of a request. */
 int published_ports_write(const struct opts *o, int option, struct jw *w, struct err *e);
 

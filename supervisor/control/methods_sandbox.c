@@ -35,36 +35,11 @@ static int check_port(uint64_t port, uint64_t least, const char *field, struct e
 		       : 0;
 }
 
-/* The ports of create_sandbox: objects {port, hostAddress?, hostPort?}. The number of them, or −1. */
-static int published_ports_of(const json_t *list, struct port_publication ret[SANDBOX_PUBLISH_MAX], struct err *e)
-{
-	size_t n = json_array_size(list);
-
-	if (n > SANDBOX_PUBLISH_MAX)
-		return err_field(e, "publish", "must have at most %u ports", SANDBOX_PUBLISH_MAX);
-	for (size_t i = 0; i < n; i++) {
-		const json_t *one = json_array_get(list, i);
-		json_int_t port = json_integer_value(json_object_get(one, "port")),
-			   host = json_integer_value(json_object_get(one, "hostPort"));
-		const json_t *address = json_object_get(one, "hostAddress");
-
-		if (!json_is_object(one) || port < 1 || port > UINT16_MAX || host < 0 || host > UINT16_MAX ||
-		    (address && !json_is_string(address)))
-			return err_field(
-				e, "publish",
-				"must be an array of objects {port, hostAddress, hostPort}, as for publish_port");
-		ret[i] = (struct port_publication){ .address = address ? json_string_value(address) : "127.0.0.1",
-						    .host_port = (uint16_t)host,
-						    .port = (uint16_t)port };
-	}
-	return (int)n;
-}
-
 int method_create_sandbox(struct call *c, const struct create_sandbox_params *p, struct buf *out, struct err *e)
 {
 	sandbox_spec_auto struct sandbox_spec s = { 0 };
-	struct port_publication ports[SANDBOX_PUBLISH_MAX];
-	int n = published_ports_of(p->publish, ports, e);
+	struct port_publication ports[START_PUBLISH_MAX];
+	int n = port_publications_of(p->publish, ports, e);
 
 	if (n < 0 || sandbox_spec_of(c->params, &s, e) < 0)
 		return -1;

@@ -4,6 +4,7 @@
 import contextlib
 import hashlib
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -344,6 +345,42 @@ def test_single_use_command_can_publish_a_port(home):
     run.terminate()
     run.communicate(timeout=harness.PATIENCE)
     until("it is closed", lambda: refused(port))
+
+
+def test_a_port_that_cannot_be_published_keeps_the_command_from_running(home):
+    taken, mark = free_port(), os.path.join(home.work, "ran")
+    with socket.create_server(("127.0.0.1", taken)):
+        for ports, why in (((taken,), "in use on this host"), ((free_port(), taken), "in use on this host"), (("10.1.2.3:5000:5000",), "publishAddresses"),
+                           (("5000", "5001:5000"), "named twice")):
+            options = [word for port in ports for word in ("--publish", f"{port}:{5000 + ports.index(port)}" if isinstance(port, int) else port)]
+            for more in ((), ("-d",)):
+                error = home.cli("run", *more, *options, "--", "touch", mark, status=125).err.decode()
+                assert why in error, error
+    assert "host's network" in home.cli("run", "--net", "host", "--publish", "0:5000", "--", "touch", mark, status=None).err.decode()
+    assert not os.path.exists(mark)
+    with home.rpc() as rpc:
+        assert not rpc.call("list_processes", liveOnly=True)["processes"] and not rpc.call("list_ports")["ports"]
+        sandbox = rpc.call("create_sandbox")["sandboxId"]
+        assert "publish_port" in rpc.fails("start_process", command=["true"], sandboxId=sandbox, publish=[{"port": 5000}], code=INVALID).message
+
+
+def test_command_whose_ports_were_not_published_when_the_runtime_died_does_not_run(home):
+    mark = os.path.join(home.work, "ran")
+    with home.rpc() as rpc:
+        first = rpc.start(["sleep", "1000"], publish=[{"port": 5000}])["processId"]   # the proxy runs
+        home.kill_part("proxy", signal.SIGSTOP)
+        rpc.send("start_process", command=["touch", mark], cwd=home.work, publish=[{"port": 5000}])
+        started = until("its start is recorded", lambda: [e for e in rpc.events(types=["process.started"]) if e["processId"] != first])
+        assert started[0]["payload"]["publish"] == [{"port": 5000, "hostAddress": "127.0.0.1", "hostPort": 0}], started
+        gone = home.kill_part("runtime")
+        home.kill_part("proxy", signal.SIGCONT)
+    until("there is another runtime", lambda: home.part("runtime") not in (None, gone) and home.answers())
+    with home.rpc() as rpc:
+        end = rpc.wait(started[0]["processId"])
+        reason = [e["payload"]["reason"] for e in rpc.events(processId=started[0]["processId"], types=["process.terminated"])]
+        assert end["status"] == "terminated" and len(reason) == 1 and "did not run" in reason[0] and not os.path.exists(mark), (end, reason)
+        assert [p["processId"] for p in rpc.call("list_ports")["ports"]] == [first]
+        rpc.end(first)
 
 
 def test_approved_command_gets_its_published_port():

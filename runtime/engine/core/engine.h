@@ -105,10 +105,12 @@ struct start_request {
 	size_t nenv_unset;
 	struct sandbox_request sandbox;
 	bool stdin_pipe, stderr_merge, end_with_client;
-	bool end_awaited;             /* the caller waits for the end: the reply to the start may come with it */
-	bool keep_tree;               /* the command's descendants continue after its end … */
-	bool end_tree;                /* … or not, also in the sandbox of the session, where they do by default */
-	uint32_t tty_rows, tty_cols;  /* size of the terminal; 0 = pipes */
+	bool end_awaited;            /* the caller waits for the end: the reply to the start may come with it */
+	bool keep_tree;              /* the command's descendants continue after its end … */
+	bool end_tree;               /* … or not, also in the sandbox of the session, where they do by default */
+	uint32_t tty_rows, tty_cols; /* size of the terminal; 0 = pipes */
+	const struct port_publication *publish; /* before the command runs */
+	size_t npublish;
 	struct process_limits limits; /* fill with engine_default_limits first */
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id, *justification; /* or NULL */
 	const char *trace_id;                                                                  /* NULL = the caller's */

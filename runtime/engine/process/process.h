@@ -233,6 +233,8 @@ struct process {
 
 	struct process_violations *violations; /* NULL = none so far */
 	struct process_network *network;       /* traffic through the proxy; NULL = none so far */
+	struct err *ports_failure;             /* why a port could not be published before the command ran; or NULL */
+	bool ports_missing;                    /* recovered: they had not been published yet, so it has not run */
 	struct process_ports *ports;           /* published and listening ports; NULL = none so far */
 	struct buf autorun;                    /* the init's report on autorun files, validated; empty = none */
 	char autorun_ref[ID_TEXT_MAX];         /* the ref of that report */

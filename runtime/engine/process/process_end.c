@@ -320,6 +320,9 @@ static void ending_of(const struct process *p, struct ending *r)
 		ending_by_sandbox(r);
 		snprintf(r->message, sizeof r->message, "the sandbox lacks a layer that had been recorded: %s",
 			 profile_layer_name((unsigned)__builtin_ctz(p->layer_mismatch)));
+	} else if (p->ports_failure) {
+		ending_by_sandbox(r);
+		snprintf(r->message, sizeof r->message, "%s", p->ports_failure->message);
 	} else if (exited && p->last.cause == STATUS_CAUSE_CPU) {
 		ending_limit(r, "cpu", p->limits.cpu_ms);
 	} else if (p->end == PROCESS_END_WALL) {
@@ -382,6 +385,8 @@ static void start_error(const struct process *p, const struct ending *r, struct 
 		snprintf(e->field, sizeof e->field, "%.*s", (int)strcspn(p->refusal, ":"), p->refusal);
 		jw_kbool(&w, "retryable", false);
 		jw_kstr(&w, "advice", advice);
+	} else if (p->ports_failure) {
+		*e = *p->ports_failure;
 	} else {
 		err_set(e, ERR_SANDBOX, "start '%s': %s", p->display ? p->display : "", r->message);
 		jw_kbool(&w, "retryable", p->layer_mismatch != 0); /* the command did not run */

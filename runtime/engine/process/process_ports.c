@@ -17,6 +17,7 @@ struct process_port {
 	uint16_t port, host_port; /* host_port: as requested, 0 = any; then the actual one */
 	char address[NET_ADDRESS_TEXT];
 	bool open;                   /* port.published is recorded or being committed */
+	bool wanted, listens;        /* wanted: before the command runs; listens: the host does */
 	struct pending_reply opened; /* of publish_port, until then */
 	struct pending_reply closed; /* of unpublish_port, while it waits for the proxy */
 	bool ending;
@@ -29,6 +30,8 @@ struct process_ports {
 	size_t count;
 	struct status_ports listening;
 	unsigned detected;
+	/* Of the wanted ones: requested; port.published is durable for all. */
+	bool requested, recorded;
 };
 
 static struct process_ports *ports_of(struct process *p)
@@ -83,14 +86,13 @@ static struct scope port_scope(const struct process *p)
 	return s;
 }
 
-/* The open ones, for the document. `value` is the process. */
-static void write_open(struct jw *w, const void *value, size_t n)
+static void write_ports(struct jw *w, const struct process *p, bool (*selects)(const struct process_port *r))
 {
-	const struct process_ports *s = ((const struct process *)value)->ports;
+	const struct process_ports *s = p->ports;
 
 	jw_arr(w);
 	for (size_t i = 0; s && i < s->count; i++) {
-		if (!s->row[i].open)
+		if (!selects(&s->row[i]))
 			continue;
 		jw_obj(w);
 		jw_kuint(w, "port", s->row[i].port);
@@ -100,6 +102,11 @@ static void write_open(struct jw *w, const void *value, size_t n)
 	}
 	jw_arr_end(w);
 }
+
+static bool is_open(const struct process_port *r) { return r->open; }
+
+/* The open ones, for the document. `value` is the process. */
+static void write_open(struct jw *w, const void *value, size_t n) { write_ports(w, value, is_open); }
 
 /* Its row must be removed, or no longer open: the fact has the list without it. */
 static void closed_fact(const struct process *p, const struct process_port *r, const char *reason, const char *message,
@@ -121,6 +128,14 @@ static void write_result(struct jw *w, const struct process *p, const struct pro
 }
 
 /* ---- publishing ---- */
+
+bool process_has_host_network(const struct process *p)
+{
+	struct jval profile = jval_of(p->sandbox_json ? p->sandbox_json : "",
+				      p->sandbox_json ? strlen(p->sandbox_json) : 0);
+
+	return jval_is_str(jval_get(profile, "network"), "host");
+}
 
 /* Only addresses that the configuration names: any other would open the port to other machines. */
 static int check_address(const struct engine *engine, const char *given, char ret[NET_ADDRESS_TEXT], struct err *e)
@@ -199,6 +214,124 @@ static void failure_text(const struct process_port *r, int error, struct err *e)
 		err_sys(e, error, "listen at %s port %u", r->address, r->host_port);
 }
 
+/*
+ * ---- ports that are published before the command runs ----
+ *
+ * The gate opens when port.published is durable for all of them. If one cannot be published, the command does not run.
+ */
+
+int process_ports_want(struct process *p, const struct start_request *r, struct err *e)
+{
+	if (r->npublish && p->within[0])
+		return err_field(e, "publish", "the sandbox exists already: publish_port opens its ports");
+	if (r->npublish && process_has_host_network(p))
+		return err_field(e, "publish", "it would use the host's network: its ports are open there already");
+	for (size_t i = 0; i < r->npublish; i++) {
+		struct process_port row = {
+			.port = r->publish[i].port, .host_port = r->publish[i].host_port, .wanted = true, .by = p->by
+		};
+
+		if (find_port(p, row.port))
+			return err_field(e, "publish", "port %u is named twice", row.port);
+		if (check_address(p->engine, r->publish[i].address, row.address, e) < 0 ||
+		    check_free(p, row.port, e) < 0)
+			return -1;
+		struct process_ports *s = ports_of(p);
+		s->row[s->count++] = row;
+	}
+	return 0;
+}
+
+static bool is_wanted(const struct process_port *r) { return r->wanted; }
+
+void process_ports_write_wanted(struct jw *w, const void *process, size_t n) { write_ports(w, process, is_wanted); }
+
+static void fail_start(struct process *p, const struct err *e)
+{
+	if (!p->ports_failure)
+		p->ports_failure = mem_dup(e, sizeof *e);
+}
+
+int process_ports_pass(struct process *p)
+{
+	struct engine *engine = p->engine;
+	struct process_ports *s = p->ports;
+	struct err e = ERR_INIT;
+	size_t wanted = 0;
+
+	if (p->ports_failure)
+		return -1;
+	for (size_t i = 0; s && i < s->count; i++)
+		wanted += s->row[i].wanted;
+	if (!wanted || s->recorded)
+		return 0;
+	if (s->requested)
+		return 1;
+	s->requested = true;
+	for (size_t i = 0; i < wanted; i++) { /* they are the first ones: others need a command that runs */
+		const struct port_publication one = { s->row[i].address, s->row[i].host_port, s->row[i].port };
+
+		if (engine->o.ports->publish && engine->o.ports->publish(engine->o.host, p->id, &one) == 0)
+			continue;
+		err_set(&e, ERR_UNAVAILABLE, "publish port %u: %s", one.port,
+			engine->o.ports->publish ? strerror(errno) : "not possible here");
+		fail_start(p, &e);
+		return -1;
+	}
+	return s->recorded ? 0 : 1;
+}
+
+struct wanted_ports {
+	struct engine *engine;
+	char process_id[ID_TEXT_MAX];
+};
+
+static void on_wanted_recorded(void *ctx, const struct store_result *r)
+{
+	struct wanted_ports *x = ctx;
+	struct process *p = engine_process(x->engine, x->process_id);
+
+	if (p && p->ports && r->status < 0)
+		fail_start(p, r->err);
+	else if (p && p->ports)
+		p->ports->recorded = true;
+	free(x);
+	if (p)
+		process_event(p, PROCESS_EV_READY);
+}
+
+/* All facts are one commit: after a restart of the runtime the list of open ports says whether the command may run. */
+static void on_wanted_published(struct process *p, struct process_port *row, uint16_t host_port, int error)
+{
+	struct process_ports *s = p->ports;
+	struct err e = ERR_INIT;
+	bool all = true;
+
+	if (error) {
+		failure_text(row, error, &e);
+		fail_start(p, &e);
+		process_event(p, PROCESS_EV_READY);
+		return;
+	}
+	row->listens = true;
+	row->host_port = host_port;
+	for (size_t i = 0; i < s->count; i++)
+		all &= s->row[i].listens;
+	if (!all || p->ports_failure)
+		return;
+	struct transaction *tx = transaction_new_internal(p->engine);
+	for (size_t i = 0; i < s->count; i++)
+		s->row[i].open = true;
+	for (size_t i = 0; i < s->count; i++)
+		EMIT(port_published, tx, port_scope(p), .port = s->row[i].port, .hostAddress = s->row[i].address,
+		     .hostPort = s->row[i].host_port, .ports = json_from_writer(write_open, p, 0),
+		     .requestedBy = json_requester(&s->row[i].by));
+	struct wanted_ports *x = mem_zalloc(1, sizeof *x);
+	x->engine = p->engine;
+	memcpy(x->process_id, p->id, sizeof x->process_id);
+	transaction_commit_then(tx, STORE_NOW, on_wanted_recorded, x);
+}
+
 /* It could not be published; or no longer, because the proxy had to be restarted. */
 static void publication_failed(struct process *p, struct process_port *row, int error)
 {
@@ -225,6 +358,10 @@ void engine_on_published(struct engine *engine, const char *id, uint16_t port, u
 
 	if (!r || p->state == PROCESS_ENDING)
 		return;
+	if (r->wanted && !r->open) {
+		on_wanted_published(p, r, host_port, error);
+		return;
+	}
 	if (error) {
 		publication_failed(p, r, error);
 		return;

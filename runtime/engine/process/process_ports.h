@@ -14,9 +14,20 @@
 #include "runtime/engine/core/ports.h"
 
 struct jval;
+struct jw;
 struct process;
 struct transaction;
 
+/* Without a network of its own no port can be published. */
+bool process_has_host_network(const struct process *p);
+/* Notes the ports that are to be published before the command runs; −1 if that is not possible. */
+int process_ports_want(struct process *p, const struct start_request *r, struct err *e);
+void process_ports_write_wanted(struct jw *w, const void *process, size_t n);
+/*
+ * Publishes them. 0: port.published is durable for all of them; 1: an event PROCESS_EV_READY follows; −1: one cannot be
+ * published (ports_failure).
+ */
+int process_ports_pass(struct process *p);
 /* A running process. Replies {processId, port, hostAddress, hostPort} when the host listens. */
 void process_ports_publish(struct process *p, const struct port_publication *given, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);

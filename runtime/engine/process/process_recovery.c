@@ -132,6 +132,7 @@ static bool take_document(struct process *p, struct jval m)
 	p->stderr_merge = jval_is_str(jval_get(m, "stderr"), "merge");
 	p->end_with_client = jval_is_str(jval_get(m, "onDisconnect"), "terminate");
 	process_ports_take(p, jval_get(m, "ports"));
+	p->ports_missing = jval_get(m, "publish").type == JT_ARRAY && jval_get(m, "ports").type != JT_ARRAY;
 	p->limits = (struct process_limits){
 		.wall_ms = limit_member(limits, "wallMs"),
 		.idle_ms = limit_member(limits, "idleMs"),
@@ -233,6 +234,9 @@ static void adopt_process(struct recovery *r, struct process *p, const struct po
 	    process_owner(engine, p->owner)->abandoned(engine, p->owner_id))
 		process_enforce_end(p, PROCESS_END_USER, NULL, SIGKILL, 0,
 				    "the work that it was started for has ended");
+	else if (p->ports_missing)
+		process_enforce_end(p, PROCESS_END_USER, NULL, SIGKILL, 0,
+				    "it did not run: the runtime died before its ports were published");
 	else
 		engine->o.ports->open_gate(engine->o.host, p->id);
 	if (p->keep_tree && !p->command_exited)

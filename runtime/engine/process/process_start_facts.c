@@ -11,6 +11,7 @@
 
 #include "policy/rules.h"
 #include "runtime/engine/process/process.h"
+#include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/session/session.h"
 
 #define RESULT_USUAL 1000 /* initial buffer size of a result; most are shorter */
@@ -113,6 +114,7 @@ static int started_fact(const struct process *p, struct transaction *tx)
 			      : p->stderr_merge ? "merge"
 						: "separate",
 		    .keepTree = p->keep_tree, .within = p->within[0] ? p->within : NULL,
+		    .publish = p->ports ? json_from_writer(process_ports_write_wanted, p, 0) : JSON_NONE,
 		    .onDisconnect = p->end_with_client ? "terminate" : "keep", .ownsTurn = opt_bool(p->owns_turn),
 		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
 				      : JSON_NONE,

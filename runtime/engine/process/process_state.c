@@ -24,7 +24,8 @@ typedef void (*transition_fn)(struct process *p);
 /*
  * The command runs only after both: its start facts are durable, and the sandbox is ready. If the sandbox lacks a
  * layer that the facts name (layer_mismatch), the init is killed instead: the command must not run with less protection
- * than recorded. The same if its end was requested meanwhile: a lease may be over, and another node may run it.
+ * than recorded. The same if a port that it was to have cannot be published, or if its end was requested meanwhile: a
+ * lease may be over, and another node may run it.
  */
 static void process_pass_gate(struct process *p)
 {
@@ -32,8 +33,12 @@ static void process_pass_gate(struct process *p)
 
 	if (!p->committed || !p->ready || p->gone)
 		return;
+	const bool unwanted = p->layer_mismatch || p->end != PROCESS_END_NONE;
+	int ports = unwanted ? 0 : process_ports_pass(p);
+	if (ports > 0 || p->state == PROCESS_EXECING)
+		return;
 	p->state = PROCESS_EXECING;
-	if (p->layer_mismatch || p->end != PROCESS_END_NONE)
+	if (unwanted || ports < 0)
 		engine->o.ports->kill(engine->o.host, p->id);
 	else
 		engine->o.ports->open_gate(engine->o.host, p->id);
@@ -280,6 +285,7 @@ void process_free(struct process *p)
 	free(p->sandbox_note);
 	free(p->apart);
 	free(p->refusal);
+	free(p->ports_failure);
 	free(p->decision_json);
 	free(p->reason);
 	free(p->home);

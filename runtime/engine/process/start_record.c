@@ -113,6 +113,21 @@ static void write_limits(const struct start_request *r, struct jw *w)
 	jw_obj_end(w);
 }
 
+static void write_ports(struct jw *w, const struct port_publication *list, size_t n)
+{
+	if (!n)
+		return;
+	jw_karr(w, "publish");
+	for (size_t i = 0; i < n; i++) {
+		jw_obj(w);
+		jw_kuint(w, "port", list[i].port);
+		jw_kstr(w, "hostAddress", list[i].address);
+		jw_kuint(w, "hostPort", list[i].host_port);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
 void start_record_write(const struct start_request *r, struct buf *out)
 {
 	struct start_request copy = *r;
@@ -140,6 +155,7 @@ void start_record_write(const struct start_request *r, struct buf *out)
 		jw_kuint(&w, "cols", r->tty_cols);
 		jw_obj_end(&w);
 	}
+	write_ports(&w, r->publish, r->npublish);
 	jw_kstr(&w, "stdin", r->stdin_pipe ? "pipe" : "none");
 	if (!r->tty_rows)
 		jw_kstr(&w, "stderr", r->stderr_merge ? "merge" : "separate");

@@ -272,6 +272,45 @@ static int take_tty(const json_t *json, struct start_request *r, struct err *e)
 	return terminal_dimension_of(json_object_get(tty, "cols"), "tty.cols", &r->tty_cols, e);
 }
 
+int port_publications_of(const json_t *list, struct port_publication ret[START_PUBLISH_MAX], struct err *e)
+{
+	size_t n = json_array_size(list);
+
+	if (n > START_PUBLISH_MAX)
+		return err_field(e, "publish", "must have at most %u ports", START_PUBLISH_MAX);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *one = json_array_get(list, i);
+		json_int_t port = json_integer_value(json_object_get(one, "port")),
+			   host = json_integer_value(json_object_get(one, "hostPort"));
+		const json_t *address = json_object_get(one, "hostAddress");
+
+		if (!json_is_object(one) || port < 1 || port > UINT16_MAX || host < 0 || host > UINT16_MAX ||
+		    (address && !json_is_string(address)))
+			return err_field(
+				e, "publish",
+				"must be an array of objects {port, hostAddress, hostPort}, as for publish_port");
+		ret[i] = (struct port_publication){ .address = address ? json_string_value(address) : "127.0.0.1",
+						    .host_port = (uint16_t)host,
+						    .port = (uint16_t)port };
+	}
+	return (int)n;
+}
+
+static int take_publish(const json_t *json, struct start_spec *s, struct err *e)
+{
+	const json_t *list = json_object_get(json, "publish");
+	int n;
+
+	if (!json_array_size(list))
+		return 0;
+	s->publish = mem_zalloc(START_PUBLISH_MAX, sizeof *s->publish);
+	if ((n = port_publications_of(list, s->publish, e)) < 0)
+		return -1;
+	s->request.publish = s->publish;
+	s->request.npublish = (size_t)n;
+	return 0;
+}
+
 int start_spec_of(const struct engine *engine, const json_t *json, struct start_spec *ret, struct err *e)
 {
 	struct start_spec s = { .request = {
@@ -301,6 +340,8 @@ int start_spec_of(const struct engine *engine, const json_t *json, struct start_
 	if (r == 0)
 		r = sandbox_spec_of(json, &s.sandbox, e);
 	if (r == 0)
+		r = take_publish(json, &s, e);
+	if (r == 0)
 		r = take_limits(engine, json, &s.request.limits, e);
 	if (r < 0) {
 		start_spec_done(&s);
@@ -320,5 +361,6 @@ void start_spec_done(struct start_spec *s)
 	free(s->argv);
 	free(s->env_set);
 	free(s->env_unset);
+	free(s->publish);
 	sandbox_spec_done(&s->sandbox);
 }

@@ -9,6 +9,7 @@
  */
 
 #include "runtime/engine/core/engine.h"
+#include "runtime/engine/core/ports.h"
 
 #include <jansson.h>
 
@@ -25,11 +26,16 @@ void sandbox_spec_done(struct sandbox_spec *s);
 /* Parses a number of rows or columns: 1 to PLAN_TTY_DIMENSION_MAX. */
 int terminal_dimension_of(const json_t *v, const char *field, uint32_t *ret, struct err *e);
 
+#define START_PUBLISH_MAX 32u
+/* Objects {port, hostAddress?, hostPort?}. The strings point into `list`. The number of them, or −1. */
+int port_publications_of(const json_t *list, struct port_publication ret[START_PUBLISH_MAX], struct err *e);
+
 struct start_spec {
 	struct start_request request;
 	struct sandbox_spec sandbox;
 	const char **argv, **env_set, **env_unset;
 	size_t nset, nunset;
+	struct port_publication *publish;
 };
 /* Missing limits default to the engine's. On failure there is nothing to free. */
 int start_spec_of(const struct engine *engine, const json_t *json, struct start_spec *ret, struct err *e);

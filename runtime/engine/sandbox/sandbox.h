@@ -75,7 +75,6 @@ void engine_publish_port(struct engine *engine, const char *process_id, const st
 void engine_unpublish_port(struct engine *engine, const char *process_id, uint16_t port, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
 
-#define SANDBOX_PUBLISH_MAX 32u
 /* Creates a sandbox and publishes these ports of it; if one fails, the sandbox is closed again. */
 void engine_create_published(struct engine *engine, const struct sandbox_creation *r,
 			     const struct port_publication *ports, size_t n, const struct caller *c, engine_reply_fn fn,

@@ -8,6 +8,7 @@
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process_ports.h"
+#include "runtime/engine/process/start_spec.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,14 +34,6 @@ static struct process *find_owner(struct engine *engine, const char *process_id,
 	return p && p->within[0] ? engine_live(engine, p->within, c, e) : p;
 }
 
-static bool has_host_network(const struct process *p)
-{
-	struct jval profile = jval_of(p->sandbox_json ? p->sandbox_json : "",
-				      p->sandbox_json ? strlen(p->sandbox_json) : 0);
-
-	return jval_is_str(jval_get(profile, "network"), "host");
-}
-
 /* The same, if a port of it can be published now. */
 static struct process *find_publishable(struct engine *engine, const char *process_id, const struct caller *c,
 					struct err *e)
@@ -51,7 +44,7 @@ static struct process *find_publishable(struct engine *engine, const char *proce
 		return NULL;
 	if (p->state != PROCESS_RUNNING && p->state != PROCESS_EXECING)
 		err_set(e, ERR_STATE, "process '%s' is not running", p->id);
-	else if (has_host_network(p))
+	else if (process_has_host_network(p))
 		err_set(e, ERR_STATE, "process '%s' uses the host's network: its ports are open there already", p->id);
 	return e->code ? NULL : p;
 }
@@ -93,7 +86,7 @@ struct published_creation {
 	struct {
 		char address[48];
 		uint16_t host_port, port;
-	} row[SANDBOX_PUBLISH_MAX];
+	} row[START_PUBLISH_MAX];
 };
 
 /* The reply is stored for a retry when the ports are open, not before. It does not wait for that commit. */
@@ -170,7 +163,7 @@ void engine_create_published(struct engine *engine, const struct sandbox_creatio
 	*x = (struct published_creation){ .engine = engine };
 	reply_copy(&x->reply, c, fn, ctx);
 	caller_copy(&x->caller, &by);
-	for (; x->count < n && x->count < SANDBOX_PUBLISH_MAX; x->count++) {
+	for (; x->count < n && x->count < START_PUBLISH_MAX; x->count++) {
 		x->row[x->count].host_port = ports[x->count].host_port;
 		x->row[x->count].port = ports[x->count].port;
 		snprintf(x->row[x->count].address, sizeof x->row[0].address, "%s", ports[x->count].address);

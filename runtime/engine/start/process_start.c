@@ -30,6 +30,7 @@
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/pending_start.h"
+#include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/sandbox/sandbox.h"
 
 /* Bits of plan_kind in addition to the plan's flags. */
@@ -552,7 +553,8 @@ static struct process *make_process(struct engine *engine, const struct start_re
 	if ((r->approval ? take_approval(p, r->approval)
 	     : r->hooked ? take_hooked(p, r->hooked)
 			 : process_find_session(p, r, c, e)) == 0 &&
-	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0 &&
+	    confine_for_mode(p, r, c, rules, f, e) == 0 && process_ports_want(p, r, e) == 0 &&
+	    plan_for(p, r, f, argv, argc, plan, e) == 0 &&
 	    sandbox_check_plan(p, f, (const struct plan_head *)(const void *)plan->data, e) == 0) {
 		if (p->within[0])
 			p->sandbox_note = sandbox_take_note(engine, p->sandbox_id);
