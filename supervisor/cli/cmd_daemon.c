@@ -180,8 +180,8 @@ int daemon_stop(struct cli *c)
 	if (count_work(c, &work, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "daemon stop");
 	if (work.processes && !opts_has(&c->opts, OPT_daemon_FORCE)) {
-		cli_error("daemon stop: %llu processes are running, and would be ended",
-			  (unsigned long long)work.processes);
+		cli_error("daemon stop: %llu %s running, and would be ended", (unsigned long long)work.processes,
+			  work.processes == 1 ? "process is" : "processes are");
 		cli_hint("bailiff daemon drain waits for them; --force ends them");
 		return EXIT_FAILED;
 	}

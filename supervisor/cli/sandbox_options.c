@@ -111,7 +111,7 @@ int sandbox_options_write(const struct opts *o, const struct sandbox_options *na
 	uint64_t bytes;
 
 	if (make_absolute(opts_get(o, names->cwd), true, cwd, e) < 0)
-		return err_wrap(e, "option '--cwd'");
+		return opts_has(o, names->cwd) ? err_wrap(e, "option '--cwd'") : -1;
 	if (!names->within || opts_has(o, names->cwd))
 		jw_kstr(w, "cwd", cwd);
 	if (names->profile >= 0)

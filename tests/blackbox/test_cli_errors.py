@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 import harness
 from harness import until
@@ -41,6 +42,13 @@ def test_a_job_without_items_is_a_usage_error(home):
         assert "give --item TEXT" in said and "--items FILE" in said, said
     assert f"{home.work}: Is a directory" in failure(home, "job", "create", "--items", home.work, "--", "true", status=2)
     assert not home.cli("job", "list", "-a", "--json").json
+
+
+def test_a_working_directory_that_is_gone_is_not_blamed_on_an_option(home):
+    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" run -- true'
+    done = subprocess.run(["sh", "-c", script, harness.CLI], cwd=home.work, env=harness.environment(BAILIFF_HOME=home.dir), stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL)
+    assert done.returncode == 125 and b"the working directory: No such file" in done.stderr and b"--cwd" not in done.stderr, done
 
 
 def test_paths_that_are_empty_or_missing_are_rejected(home):

@@ -46,7 +46,7 @@ def with_embedded(test):
 def test_stop_is_rejected_while_processes_run_unless_forced(home):
     process = embedded(home.dir, "run", "-d", "--", "sleep", "1000").text.strip()
     refused = embedded(home.dir, "daemon", "stop", status=1)
-    assert b"1 processes are running" in refused.err and b"drain" in refused.err, refused.err
+    assert b"1 process is running" in refused.err and b"drain" in refused.err, refused.err
     embedded(home.dir, "daemon", "stop", "--force")
     embedded(home.dir, "daemon", "status", status=3)
     assert embedded(home.dir, "ps", "-a", "--json").json[0]["processId"] == embedded(home.dir, "history", "--json", "--grep", "sleep").json[0]["processId"] == process
