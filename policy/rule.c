@@ -350,8 +350,7 @@ static bool lies_below(const struct policy_rule *r, const char *base, const char
 static bool may_become(const struct policy_rule *r, const char *base, const char *path)
 {
 	const size_t known = strcspn(path, "$`");
-	mem_auto char *whole =
-		mem_printf("%s/%.*s", strcmp(base, "/") == 0 ? "" : base, (int)r->literal, r->pattern);
+	mem_auto char *whole = mem_printf("%s/%.*s", strcmp(base, "/") == 0 ? "" : base, (int)r->literal, r->pattern);
 	const size_t n = strlen(whole);
 
 	return strncmp(whole, path, known < n ? known : n) == 0;
