@@ -273,6 +273,16 @@ static int check_payload(const struct action_answer *r, const struct action_doc 
 				: err_wrap(e, "payload is missing, and the action's schema asks for one");
 }
 
+/* The tick may be late, after the clock was set: an answer after the time that was shown does not count. */
+static int check_expiry(struct engine *engine, const struct action_answer *r, const struct action_doc *a, struct err *e)
+{
+	if (!a->expiresAt || r->kept_file || engine_real(engine) < a->expiresAt)
+		return 0;
+	engine->actions->next_ns = 0;
+	engine_wake(engine, engine_now(engine));
+	return err_set(e, ERR_CONFLICT, "action '%s' has timed out", a->actionId);
+}
+
 static int check_answer(struct engine *engine, const struct action_answer *r, const struct caller *c, struct buf *text,
 			struct action_doc *a, struct err *e)
 {
@@ -294,7 +304,9 @@ static int check_answer(struct engine *engine, const struct action_answer *r, co
 			       a->actionId, a->kind);
 	if (ops->is_persisting && ops->is_persisting(engine, a->actionId))
 		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
-	return check_decision(a, r->decision, e) < 0 || check_unchanged(r, a, e) < 0 ? -1 : check_payload(r, a, e);
+	if (check_expiry(engine, r, a, e) < 0 || check_decision(a, r->decision, e) < 0 || check_unchanged(r, a, e) < 0)
+		return -1;
+	return check_payload(r, a, e);
 }
 
 void engine_respond_action(struct engine *engine, const struct action_answer *r, const struct caller *c,

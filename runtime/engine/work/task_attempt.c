@@ -246,7 +246,7 @@ void task_attempt_failed(struct engine *engine, const struct task *t, struct tra
 			 const struct attempt_end *end)
 {
 	const uint64_t made = t->d.attemptCount;
-	/* No retry in the last second before the deadline: the attempt would time out immediately. */
+	/* No retry right before the deadline: the attempt would time out immediately. */
 	const bool late = engine_real(engine) + 1000 >= task_after_ms(t->d.startedAt, t->d.timeoutMs);
 	const bool again = t->d.attemptOpen && t->status != TASK_CANCELLING && !late &&
 			   retry_is_granted(t->d.retryPolicy, view_counted(made), end);

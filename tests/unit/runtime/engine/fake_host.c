@@ -32,7 +32,12 @@ struct fake_process *fake_last(struct fake_host *w)
 	return &w->processes[w->nprocesses - 1];
 }
 
-static uint64_t real_us(void *host) { return 1700000000000000ull + ((struct fake_host *)host)->boot_ns / 1000; }
+static uint64_t real_us(void *host)
+{
+	const struct fake_host *w = host;
+
+	return 1700000000000000ull + w->boot_ns / 1000 + w->real_jump_us;
+}
 
 static uint64_t boot_ns(void *host) { return ((struct fake_host *)host)->boot_ns; }
 

@@ -36,6 +36,7 @@ struct fake_host {
 	struct store *store;
 	struct engine *engine;
 	uint64_t boot_ns, wake_ns;
+	uint64_t real_jump_us; /* by which the clock was set forward */
 	struct fake_process processes[FAKE_PROCESSES];
 	size_t nprocesses;
 	bool nobody;                /* no client has connected */

@@ -282,6 +282,25 @@ START_TEST(an_action_that_times_out_is_denied)
 }
 END_TEST
 
+START_TEST(an_answer_after_the_time_is_too_late_when_the_clock_was_set)
+{
+	char turn[72], action[72];
+	struct action_answer yes = { .decision = "allow", .action_id = action };
+
+	submit(NULL, TEXT, &reply, turn);
+	request_action(turn, 60000, action);
+	fake_advance(&w, 1000);
+	w.real_jump_us = 60000000;
+	engine_respond_action(w.engine, &yes, &fake_caller, fake_reply_fn, &reply);
+	fake_advance(&w, 1);
+	w.real_jump_us = 0;
+	ck_assert_int_eq(reply.code, ERR_CONFLICT);
+	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 1);
+	ck_assert(fake_event_has(&w, "action.resolved", "payload.decision", "deny"));
+	ck_assert(turn_is(turn, "running"));
+}
+END_TEST
+
 /* An unreadable policy file, or a uid without a connected peer, does not lead to fewer rules. */
 START_TEST(a_call_without_a_known_policy_is_not_allowed)
 {
@@ -448,8 +467,10 @@ int main(void)
 			      a_prompt_from_a_file_is_not_replaced_when_its_reader_fails,
 			      a_call_waits_for_a_client_of_its_user, a_queue_is_held_after_a_crash,
 			      an_interrupt_is_completed_after_a_crash, an_action_waits_for_its_answer,
-			      an_action_that_times_out_is_denied, a_call_without_a_known_policy_is_not_allowed,
-			      other_users_see_neither_turns_nor_actions, a_call_is_reported_only_when_it_is_durable) },
+			      an_action_that_times_out_is_denied,
+			      an_answer_after_the_time_is_too_late_when_the_clock_was_set,
+			      a_call_without_a_known_policy_is_not_allowed, other_users_see_neither_turns_nor_actions,
+			      a_call_is_reported_only_when_it_is_durable) },
 	};
 
 	return suite_run_cases("turn", cases, 1);
