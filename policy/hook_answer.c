@@ -312,6 +312,13 @@ void hook_ref_of(const struct policy_hook *h, struct hook_ref *ret)
 				  .closed = policy_hook_closed(h) };
 }
 
+void hook_ref_copy(const struct hook_ref *r, struct hook_ref *ret)
+{
+	*ret = *r;
+	ret->file = mem_strdup(r->file);
+	ret->text = mem_strdup(r->text);
+}
+
 void hook_ref_done(struct hook_ref *r)
 {
 	free(r->file);

@@ -67,6 +67,7 @@ struct hook_ref {
 	bool closed; /* its failure denies */
 };
 void hook_ref_of(const struct policy_hook *h, struct hook_ref *ret);
+void hook_ref_copy(const struct hook_ref *r, struct hook_ref *ret);
 void hook_ref_done(struct hook_ref *r);
 /* {"file":…,"line":…,"rule":"PreToolUse(Bash) ./check.sh","effect":"hook","layer":…}, the form of a rule in ruleRefs */
 void hook_ref_json(const struct hook_ref *r, struct jw *w);

@@ -222,15 +222,16 @@ def test_requests_of_a_killed_spawner_are_repeated_to_the_next(home):
                 rpc.run(["true"], cwd=tree)
             spawner = home.kill_part("spawner", signal.SIGSTOP)
             if part == "the look of a turn":
-                turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "echo there"}], options={"cwd": tree})
+                request = rpc.send("submit_turn", input=[{"type": "command", "commandLine": "echo there"}], options={"cwd": tree})
             else:
-                start = rpc.send("start_process", commandLine="echo there", cwd=tree)
+                request = rpc.send("start_process", commandLine="echo there", cwd=tree)
             rpc.call("get_health")      # so the request was accepted
             os.kill(spawner, signal.SIGKILL)
             if part == "the look of a turn":
-                process = until("it runs", lambda: [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "process.started"])[0]["processId"]
+                turn = rpc.reply(request)["turnId"]
+                process = until("it runs", lambda: [e for e in rpc.events(turnId=turn) if e["type"] == "process.started"])[0]["processId"]
             else:
-                process = rpc.reply(start)["processId"]
+                process = rpc.reply(request)["processId"]
             assert rpc.wait(process)["exitCode"] == 0 and rpc.outputs(process)["stdout"] == b"there\n", part
 
 

@@ -243,10 +243,14 @@ void hook_group_take(struct hook_group *group, struct hook_reply **ret, size_t *
 {
 	*ret = group->replies;
 	*ret_n = group->count;
-	/* Asynchronous hooks may still end and need a place for their answer. */
+	/* Asynchronous hooks may still start and end, and need a place for their answer. */
 	group->replies = mem_zalloc(group->count + 1, sizeof *group->replies);
-	for (size_t i = 0; i < group->count; i++)
-		group->run[i].reply = &group->replies[i];
+	for (size_t i = 0; i < group->count; i++) {
+		struct hook_run *r = &group->run[i];
+
+		r->reply = &group->replies[i];
+		hook_ref_copy(&(*ret)[i].ref, &r->reply->ref);
+	}
 }
 
 void hook_replies_free(struct hook_reply *replies, size_t n)
