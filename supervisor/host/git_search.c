@@ -13,12 +13,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FOLDERS_MAX 1024u      /* of one user, so that a user cannot evict another's … */
-#define WATCHED_MAX 32u        /* … and those of them whose stamps are known */
-#define RUNNING_MAX 16u        /* searches of one user at a time; the others wait */
-#define FAILED_NS 200000000ull /* a failed search is not repeated for this time */
-#define AGAIN_NS 3000000000ull /* between background searches */
-#define RACY_US 50000u         /* a stamp this recent may not change with the next name */
+#define FOLDERS_MAX 1024u       /* of one user, so that a user cannot evict another's … */
+#define WATCHED_MAX 32u         /* … and those of them whose stamps are known */
+#define RUNNING_MAX 16u         /* searches of one user at a time; the others wait */
+#define FAILED_NS 200000000ull  /* a failed search is not repeated for this time */
+#define AGAIN_NS 3000000000ull  /* between background searches */
+#define ANSWER_NS 1000000000ull /* an answer is good for a request that has just asked */
+#define RACY_US 50000u          /* a stamp this recent may not change with the next name */
 
 /* The folders on the way to what was found, which is the last of them if it was found at all. */
 struct searched {
@@ -71,10 +72,52 @@ static void git_search_free(struct git_search *g)
 	free(g);
 }
 
+static void answer_done(struct git_answer *a)
+{
+	free(a->folder);
+	free(a->home);
+	free(a->root);
+	*a = (struct git_answer){ 0 };
+}
+
 void git_searches_done(struct git_searches *s)
 {
 	while (!TAILQ_EMPTY(&s->folders))
 		git_search_free(TAILQ_FIRST(&s->folders));
+	for (size_t i = 0; i < countof(s->answer); i++)
+		answer_done(&s->answer[i]);
+}
+
+/*
+ * A request asks first whether it has to wait, and then, at once, for the folder again. The kernel may not find a
+ * cached name a second time: it gives up while any directory or mount is being changed.
+ */
+static struct git_answer *find_answer(struct git_searches *s, const struct git_key *at)
+{
+	for (size_t i = 0; i < countof(s->answer); i++) {
+		struct git_answer *a = &s->answer[i];
+
+		if (a->at_ns && a->uid == at->uid && strcmp(a->folder, at->folder) == 0 &&
+		    strcmp(a->home, at->home) == 0)
+			return a;
+	}
+	return NULL;
+}
+
+static int give_answer(struct git_searches *s, const struct git_key *at, const char *root)
+{
+	struct git_answer *a = find_answer(s, at);
+
+	if (!a || strcmp(a->root, root) != 0) {
+		a = a ? a : &s->answer[s->next_answer++ % countof(s->answer)];
+		answer_done(a);
+		*a = (struct git_answer){ .uid = at->uid,
+					  .folder = mem_strdup(at->folder),
+					  .home = mem_strdup(at->home),
+					  .root = mem_strdup(root) };
+	}
+	a->at_ns = clock_boot_ns();
+	return 0;
 }
 
 /* One with a current search stays: a request waits for it. */
@@ -249,13 +292,18 @@ int git_searches_of(struct git_searches *s, const struct git_key *at, char ret[P
 	struct err later = ERR_INIT;
 
 	if (workspace_search(at->folder, at->home, true, ret) == 0)
+		return give_answer(s, at, ret);
+	const struct git_answer *last = at->since_ns ? NULL : find_answer(s, at);
+	if (last && clock_boot_ns() - last->at_ns < ANSWER_NS) {
+		snprintf(ret, PATH_MAX, "%s", last->root);
 		return 0;
+	}
 	struct git_search *g = git_search_get(s, at);
 	if (g->root && (is_valid(g) || (!g->look && !g->failed_ns && g->found_ns >= at->since_ns))) {
 		snprintf(ret, PATH_MAX, "%s", g->root);
 		if (!g->look && clock_boot_ns() - g->found_ns > AGAIN_NS && at->peer_fd >= 0 && may_run(s, g->uid))
 			(void)start_search(g, at->peer_fd, &later);
-		return 0;
+		return give_answer(s, at, ret);
 	}
 	if (g->look || g->queued)
 		return 1;

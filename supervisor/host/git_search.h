@@ -24,11 +24,22 @@ struct event_base;
 struct git_search;
 struct spawn_link;
 
+#define GIT_ANSWERS_MAX 16u
+
+/* What a request was told a moment ago. */
+struct git_answer {
+	uint32_t uid;
+	uint64_t at_ns; /* 0 = unused */
+	char *folder, *home, *root;
+};
+
 struct git_searches {
 	struct event_base *base;
 	struct engine *engine;
 	struct spawn_link *spawner;
 	TAILQ_HEAD(git_search_head, git_search) folders; /* last used first */
+	struct git_answer answer[GIT_ANSWERS_MAX];
+	unsigned next_answer;
 };
 
 void git_searches_init(struct git_searches *s, struct event_base *base, struct engine *engine,
