@@ -202,6 +202,9 @@ static void ending_failed_step(const struct process *p, struct ending *r)
 		snprintf(r->message, sizeof r->message, "%s: %s; %s", r->stage, userns->cause, userns->fix);
 	} else if (p->refusal) {
 		snprintf(r->message, sizeof r->message, "%s", p->refusal);
+	} else if (p->within[0] && at == STEP_CLONE && p->last.error == ECONNRESET) {
+		r->category = r->turn_category = "sandbox";
+		snprintf(r->message, sizeof r->message, "its session sandbox ended before it was started there");
 	} else if (missing) {
 		snprintf(r->message, sizeof r->message,
 			 "%s: sandbox.%s: '%s' does not exist: create it before the process starts, or leave it out "

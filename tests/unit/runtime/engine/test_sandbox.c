@@ -9,6 +9,7 @@
 #include "runtime/view/view_sandbox.h"
 
 #include <check.h>
+#include <errno.h>
 #include <signal.h>
 
 static struct fake_host w;
@@ -142,6 +143,20 @@ START_TEST(a_command_is_launched_through_the_holder)
 	ck_assert_str_eq(p->streams.within, holder_id);
 	fake_exit(&w, p, 0, 0);
 	ck_assert(is_open());
+}
+END_TEST
+
+START_TEST(a_start_in_a_sandbox_that_ends_says_so)
+{
+	struct start_request r = fake_request(&w, "true");
+
+	r.sandbox_id = "dev";
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	engine_on_launch_failed(w.engine, fake_last(&w)->id, STEP_CLONE, ECONNRESET, "");
+	fake_settle(&w);
+	ck_assert_int_eq(second.code, ERR_SANDBOX);
+	ck_assert_ptr_nonnull(strstr(second.message, "its session sandbox ended"));
+	ck_assert(fake_event_has(&w, "process.failed", "payload.category", "sandbox"));
 }
 END_TEST
 
@@ -327,6 +342,7 @@ int main(void)
 		a_failed_holder_leaves_no_sandbox,
 		the_name_of_an_open_sandbox_is_in_use,
 		a_command_is_launched_through_the_holder,
+		a_start_in_a_sandbox_that_ends_says_so,
 		sandbox_options_are_rejected_for_a_command_in_it,
 		limits_apply_to_the_command,
 		closing_a_sandbox_ends_its_commands_first,
