@@ -40,14 +40,12 @@ static bool is_cargo_lock(const struct violation *v)
  */
 static bool is_git_folder(const struct violation *v)
 {
-	static const char modules[] = "/.git/modules";
-
 	if (strcmp(v->comm, "git") != 0 || strcmp(v->syscall, "rmdir") != 0)
 		return false;
 	if (!v->directory)
 		return v->error == EBUSY && ends_with(v->path, ".git");
-	const char *at = strstr(v->path, modules), end = at ? at[sizeof modules - 1] : 'x';
-	return ends_with(v->path, "worktrees") || !end || end == '/';
+	return ends_with(v->path, "worktrees") || ends_with(v->path, ".git/modules") ||
+	       strstr(v->path, "/.git/modules/");
 }
 
 bool violation_is_benign(const struct violation *v)
