@@ -103,6 +103,7 @@ struct command_path {
 	const char *word; /* as written in the command */
 	bool exact;       /* false: contains a variable, a glob, or an unknown directory */
 	bool unknown;     /* may be any path: what a variable or a substitution in it expands to is not in the text */
+	bool lost;        /* … or is, but the analysis has given up */
 	bool outside;     /* not in the workspace; also true if that is unknown */
 	unsigned access;
 	size_t command; /* index */

@@ -156,7 +156,8 @@ static void add_word_from(struct analysis *r, const struct analysis_command *c, 
 		add_text(r, c, v.text[i].text, plain, !v.text[i].glob, access);
 	if (v.open)
 		add_path(r, c,
-			 (struct command_path){ .path = plain, .word = plain, .unknown = true, .access = access });
+			 (struct command_path){
+				 .path = plain, .word = plain, .unknown = true, .lost = v.lost, .access = access });
 }
 
 static void add_word(struct analysis *r, const struct analysis_command *c, const struct command_word *w,

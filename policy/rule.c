@@ -451,6 +451,8 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 		return RULE_MATCH;
 	if (path->unknown && r->effect == RULE_ALLOW)
 		return RULE_NO_MATCH;
+	if (path->lost)
+		return RULE_MAYBE;
 	if (path->path[0] != '/')
 		return names_unknown_folder(r, path) ? RULE_MAYBE : RULE_NO_MATCH;
 	base = base_of(r, bases);

@@ -54,7 +54,7 @@ static void give(struct analysis *r, const char *name, size_t n, const struct sh
 	struct variable *v = variable_of(r, name, n);
 
 	if (v->count >= GIVEN_MAX) {
-		v->open = true;
+		r->variables.lost = true;
 		return;
 	}
 	v->given = shell_arena_grow(r->arena, v->given, v->count, sizeof(*v->given));

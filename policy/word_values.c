@@ -31,7 +31,7 @@ static void add_text(struct analysis *r, struct word_values *t, const char *text
 			return;
 		}
 	if (t->count >= VALUES_MAX) {
-		t->open = t->dash = true;
+		t->open = t->dash = t->lost = true;
 		return;
 	}
 	t->text = shell_arena_grow(r->arena, t->text, t->count, sizeof(*t->text));
@@ -42,11 +42,13 @@ static void add_all(struct analysis *r, struct word_values *t, const struct word
 {
 	t->open |= more->open;
 	t->dash |= more->dash;
+	t->lost |= more->lost;
 	for (size_t i = 0; i < more->count; i++)
 		add_text(r, t, more->text[i].text, more->text[i].glob, more->text[i].name);
 }
 
 static struct word_values unknown_texts(void) { return (struct word_values){ .open = true, .dash = true }; }
+static struct word_values lost_texts(void) { return (struct word_values){ .open = true, .dash = true, .lost = true }; }
 
 /* Text that a name may have in place of the *: a number, a date. It begins with neither a dash nor a dot. */
 static struct word_values name_texts(struct analysis *r)
@@ -69,7 +71,7 @@ static struct word_values one_text(struct analysis *r, const char *text)
 static struct word_values joined_texts(struct analysis *r, const struct word_values *t, const struct word_values *more)
 {
 	/* The beginning decides about a dash; an empty one leaves that to the rest. */
-	struct word_values made = { .open = t->open || more->open, .dash = t->dash };
+	struct word_values made = { .open = t->open || more->open, .dash = t->dash, .lost = t->lost || more->lost };
 
 	r->variables.work += t->count * more->count / 16;
 	for (size_t i = 0; i < t->count; i++) {
@@ -78,7 +80,7 @@ static struct word_values joined_texts(struct analysis *r, const struct word_val
 			const size_t n = strlen(t->text[i].text), m = strlen(more->text[k].text);
 
 			if (n + m > TEXT_MAX) {
-				made.open = made.dash = true;
+				made.open = made.dash = made.lost = true;
 				continue;
 			}
 			char *text = shell_arena_alloc(r->arena, n + m + 1);
@@ -90,7 +92,7 @@ static struct word_values joined_texts(struct analysis *r, const struct word_val
 		}
 	}
 	if (made.count == VALUES_MAX)
-		made.open = made.dash = true;
+		made.open = made.dash = made.lost = true;
 	return made;
 }
 
@@ -131,7 +133,7 @@ static struct word_values expand_variable(struct analysis *r, const char *name, 
 	const struct variable *v = variables_find(r, name, n);
 
 	if (r->variables.lost || depth > DEPTH_MAX || ++r->variables.work > WORK_MAX)
-		return unknown_texts();
+		return lost_texts();
 	if (!v || (!v->count && !v->number && !v->open))
 		return expand_inherited(r, shell_arena_strndup(r->arena, name, n), cwd);
 	/* cd sets it as well. */
@@ -146,7 +148,7 @@ static struct word_values expand_arguments(struct analysis *r, const char *cwd, 
 	const struct variable *v = variables_find(r, VARIABLES_ARGUMENTS, 1);
 
 	if (r->variables.lost || depth > DEPTH_MAX || ++r->variables.work > WORK_MAX)
-		return unknown_texts();
+		return lost_texts();
 	struct word_values t = one_text(r, "");
 	if (v) {
 		const struct word_values more = expand_given(r, v, cwd, depth);
@@ -175,7 +177,7 @@ static struct word_values expand_list(struct analysis *r, const char *s, size_t 
 static struct word_values removed_texts(struct analysis *r, const struct word_values *t, char op, bool longest,
 					const char *pattern)
 {
-	struct word_values made = { .open = t->open, .dash = t->dash };
+	struct word_values made = { .open = t->open, .dash = t->dash, .lost = t->lost };
 
 	if (strpbrk(pattern, "$`'\"\\"))
 		return unknown_texts();
@@ -340,7 +342,7 @@ static struct word_values expand_substitution(struct analysis *r, const char *s,
 	if (word_values_prints_number(s, n))
 		return name_texts(r);
 	if (n > r->budget)
-		return unknown_texts();
+		return lost_texts();
 	r->budget -= n;
 	if (shell_parse_into(r->arena, s, n, SHELL_BASH, &script) != 0 || !script.count)
 		return unknown_texts();

@@ -15,6 +15,7 @@ struct word_values {
 	struct word_value *text;
 	size_t count;
 	bool open; /* it may also be any other text */
+	bool lost; /* … which the text may have: the analysis has given up */
 	bool dash; /* … that begins with a dash */
 };
 
