@@ -76,6 +76,7 @@ def test_a_paused_task_is_not_tried_again_before_it_is_resumed(home):
         id = make(rpc, commandLine="echo x >>ran; test $(wc -l <ran) = 2 || sleep 1000", cwd=home.work, autoComplete=True, retryPolicy={"maxAttempts": 2})
         process = rpc.call("start_task", taskId=id)["processId"]
         reaches(rpc, id, "running")
+        until("the first attempt has left its mark", lambda: os.path.exists(os.path.join(home.work, "ran")))
         rpc.call("pause_task", taskId=id, reason="lunch")
         os.kill(rpc.call("get_process", processId=process)["pid"], signal.SIGKILL)
         record = until("the attempt has failed", lambda: (lambda t: t if t["attempts"][0]["status"] == "failed" else None)(task(rpc, id)))
