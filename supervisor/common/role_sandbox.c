@@ -32,6 +32,7 @@
 #endif
 
 #define PR_SET_VMA_OPTION 0x53564d41 /* the C library names its heaps with it; younger than some headers */
+#define FIRST_RECENT_CALL 451        /* of Linux 6.5: from there on a C library has an older call to fall back on */
 
 enum role_bit {
 	RUNTIME = 1 << ROLE_SANDBOX_RUNTIME,
@@ -64,7 +65,8 @@ static const struct {
 static _Atomic bool logged[1024]; /* denied calls that were logged, by number */
 
 /*
- * The kernel delivers SIGSYS instead of making a denied call. Logs it and lets the call fail. Only write(2) and the
+ * The kernel delivers SIGSYS instead of making a denied call. Logs it and lets the call fail; a recent one as if the
+ * kernel lacked it, so that the C library uses an older one. Only write(2) and the
  * stack are used: the call may come from any function. The C library tries AF_UNIX (nscd) and AF_NETLINK (which
  * addresses the host has) and does without, so those are not worth a line.
  */
@@ -77,7 +79,7 @@ static void on_denied_call(int sig, siginfo_t *info, void *context)
 	const bool expected = is_socket && (family == AF_UNIX || family == AF_NETLINK);
 	int saved = errno;
 
-	CALL_RESULT(u) = is_socket ? -EAFNOSUPPORT : -EPERM;
+	CALL_RESULT(u) = is_socket ? -EAFNOSUPPORT : nr >= FIRST_RECENT_CALL ? -ENOSYS : -EPERM;
 	if (!expected && !atomic_exchange(&logged[nr % countof(logged)], true)) {
 		char text[80] = "bailiff: sandbox denied system call 0000 of this process\n";
 		char *digit = strstr(text, "0000");
