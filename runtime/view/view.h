@@ -127,7 +127,7 @@ enum view_kind {
  * The version of the projections. If a store's models have another one, the log is projected again before anything is
  * read. Raise it whenever the same events would give other documents.
  */
-#define VIEW_VERSION "11"
+#define VIEW_VERSION "12"
 
 /* Kinds with a document or list entry for each command, turn or call (struct store_options: growing_models). */
 extern const uint8_t view_growing_kinds[];

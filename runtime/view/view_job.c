@@ -43,7 +43,10 @@ bool job_on_started(struct projection *p, void *doc)
 {
 	struct job_doc *d = doc;
 
-	d->startedAt = d->startedAt ? d->startedAt : p->event->real_us;
+	if (!d->startedAt) {
+		d->startedAt = p->event->real_us;
+		d->taskPausedMs = jval_uint(event_payload_member(p->event, "taskPausedMs"), VIEW_ABSENT);
+	}
 	if (job_doc_ended(d))
 		projection_list(p, false, VIEW_LIVE_JOB, d->jobId, NULL);
 	return true;

@@ -159,6 +159,29 @@ static void copy_uint(struct jval payload, const char *member, uint64_t *ret)
 	*ret = jval_uint(jval_get(payload, member), *ret);
 }
 
+uint64_t task_doc_paused_ms(const struct task_doc *d, uint64_t real_us)
+{
+	const uint64_t now = d->pausedAt && real_us > d->pausedAt ? (real_us - d->pausedAt) / 1000 : 0;
+
+	return view_counted(d->pausedMs) + now;
+}
+
+static void begin_pause(struct task_doc *d, uint64_t real_us)
+{
+	id_copy(d->pausedFrom, d->status);
+	d->pausedAt = real_us;
+}
+
+/* No report of the worker was due during the pause. */
+static void end_pause(struct task_doc *d, uint64_t real_us)
+{
+	d->pausedMs = task_doc_paused_ms(d, real_us);
+	d->pausedAt = 0;
+	d->pausedFrom[0] = '\0';
+	if (d->attemptOpen)
+		d->lastSeenAt = real_us;
+}
+
 /* Enters a status: clears what belonged to the one before, and sets or clears the end. */
 static void set_status(struct task_doc *d, const struct event_view *ev, const char *status)
 {
@@ -168,16 +191,18 @@ static void set_status(struct task_doc *d, const struct event_view *ev, const ch
 	if (task_status_find(status) == TASK_STATUS_COUNT)
 		return;
 	if (pauses && !was_paused)
-		id_copy(d->pausedFrom, d->status);
-	/* Members that belong to one status are cleared with it. */
+		begin_pause(d, ev->real_us);
+	else if (was_paused && !pauses)
+		end_pause(d, ev->real_us);
+	/* Members that belong to one status are cleared with it; resume_task needs the action of the one before. */
 	d->waitingFor = d->blocker = d->statusReason = (struct jval){ 0 };
-	d->actionId[0] = d->queuedFor[0] = '\0';
+	d->queuedFor[0] = '\0';
+	if (!pauses)
+		d->actionId[0] = '\0';
 	d->dueAt = d->queuedAt = 0;
 	if (reason.type == JT_STRING)
 		d->statusReason = reason;
 	id_copy(d->status, status);
-	if (!pauses)
-		d->pausedFrom[0] = '\0';
 	d->endedAt = task_status_ended(task_doc_status(d)) ? (d->endedAt ? d->endedAt : ev->real_us) : 0;
 }
 
@@ -241,6 +266,7 @@ static void project_attempt(struct task_doc *d, const struct event_view *ev, str
 	copy_uint(payload, "attempt", &d->attemptCount);
 	d->attemptOpen = true;
 	d->attemptStartedAt = d->lastSeenAt = ev->real_us;
+	d->attemptPausedMs = d->pausedMs;
 }
 
 /* The new status comes from the table above or, for events that are not in it, from the payload. */

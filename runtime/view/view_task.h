@@ -25,6 +25,10 @@ enum task_status task_status_find(const char *name); /* TASK_STATUS_COUNT: unkno
 enum task_class task_status_class(enum task_status s);
 static inline bool task_status_ended(enum task_status s) { return task_status_class(s) >= TASK_CLASS_FAILED; }
 
+/* How long the task has been paused, until `real_us`. */
+uint64_t task_doc_paused_ms(const struct task_doc *d, uint64_t real_us);
+uint64_t view_task_paused_ms(struct store *s, const char *task_id, uint64_t real_us); /* 0 if there is no such task */
+
 static inline enum task_status task_doc_status(const struct task_doc *d) { return task_status_find(d->status); }
 
 /* The key of an attempt: "<taskId>/<number>", in order. */

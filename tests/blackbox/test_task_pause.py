@@ -1,7 +1,9 @@
 """Paused tasks: what stops and continues, retries and approvals during a pause, all of it across restarts."""
 
+import datetime
 import os
 import signal
+import time
 
 import harness
 from harness import until
@@ -146,6 +148,50 @@ def test_resume_after_a_completed_attempt_runs_nothing_again(home):
         rpc.call("complete_task", taskId=id)
         with open(os.path.join(home.work, "ran")) as f:
             assert f.read() == "x\n"
+        check_all(home, rpc)
+
+
+def at(event):
+    return datetime.datetime.fromisoformat(event["timestamp"].replace("Z", "+00:00")).timestamp()
+
+
+def test_time_limits_do_not_run_during_a_pause_across_a_restart(home):
+    limit, slack = 3.0, 0.1
+    ms = int(limit * 1000)
+    with home.rpc() as rpc:
+        supervised = make(rpc, commandLine="sleep 1000", timeoutMs=ms)
+        clients = [make(rpc, timeoutMs=ms), make(rpc, retryPolicy={"timeoutMs": ms}), make(rpc, idleMs=ms)]
+        of_a_job, with_a_process = make(rpc), make(rpc)
+        tasks = [supervised, *clients, of_a_job, with_a_process]
+        for id in tasks:
+            rpc.call("start_task", taskId=id)
+        job = rpc.call("create_job", taskId=of_a_job, items=[{"commandLine": "sleep 1000"}], maxRuntimeMs=ms)["jobId"]
+        process = rpc.call("start_process", taskId=with_a_process, command=["sleep", "1000"], limits={"wallMs": ms})["processId"]
+        until("they run", lambda: len(rpc.call("list_processes", status="running")["processes"]) == 3)
+        for id in tasks:
+            rpc.call("pause_task", taskId=id)
+        paused = time.monotonic()
+    crash(home)
+    with home.rpc() as rpc:
+        until("the pause has lasted longer than what is left", lambda: time.monotonic() > paused + limit)
+        pause = time.monotonic() - paused
+        for id in tasks:
+            assert rpc.call("resume_task", taskId=id)["status"] == "running"
+        resumed = time.time()
+        for id in (supervised, *clients):
+            assert reaches(rpc, id, *ENDED)["status"] == "timed_out", task(rpc, id)
+            said = {e["type"]: e for e in rpc.events(taskId=id)}
+            assert at(said["task.timed_out"]) - at(said["task.started"]) > limit + pause - slack, said
+        assert at(said["task.timed_out"]) > resumed + limit - slack, "the last one is limited by idleMs, which begins again"
+        until("the job ends", lambda: rpc.call("get_job", jobId=job)["status"] == "failed")
+        said = {e["type"]: e for e in rpc.events() if e.get("jobId") == job}
+        assert at(said["job.failed"]) - at(said["job.started"]) > limit + pause - slack, said
+        ended = rpc.wait(process)
+        assert ended["limit"] == "wall" and ended["durationMs"] > (limit + pause - slack) * 1000, ended
+        # What starts later has its own time: this pause is over.
+        later = rpc.call("start_process", taskId=with_a_process, command=["true"])["processId"]
+        started = [e["payload"] for e in rpc.events(processId=later) if e["type"] == "process.started"]
+        assert started[0]["taskPausedMs"] > (pause - slack) * 1000, started
         check_all(home, rpc)
 
 

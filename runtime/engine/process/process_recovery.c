@@ -24,6 +24,7 @@
 #include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_documents.h"
+#include "runtime/view/view_task.h"
 
 #define RECOVER_MAX 8192u /* above the limit of live processes (maxProcesses) */
 
@@ -85,6 +86,15 @@ static void take_decision(struct process *p, struct jval m)
 		p->home = jval_strdup(jval_get(m, "home"));
 }
 
+/* The pauses of its task, which extend its wall limit. One that lasts is continued when the task is recovered. */
+static void take_pauses(struct process *p, struct jval before_ms)
+{
+	const uint64_t all = view_task_paused_ms(p->engine->o.store, p->task_id, engine_real(p->engine)),
+		       before = jval_uint(before_ms, 0);
+
+	p->held_ns = all > before ? (all - before) * 1000000ull : 0;
+}
+
 /* Returns false if the process was never started. */
 static bool take_document(struct process *p, struct jval m)
 {
@@ -142,6 +152,7 @@ static bool take_document(struct process *p, struct jval m)
 		.output_bytes = limit_member(limits, "outputBytes"),
 	};
 	take_streams(p, jval_get(m, "outputRefs"));
+	take_pauses(p, jval_get(m, "taskPausedMs"));
 	return true;
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/session/session.h"
+#include "runtime/view/view_task.h"
 
 #define RESULT_USUAL 1000 /* initial buffer size of a result; most are shorter */
 
@@ -97,6 +98,7 @@ static bool has_warnings(const struct process *p)
 
 static int started_fact(const struct process *p, struct transaction *tx)
 {
+	const uint64_t paused_ms = view_task_paused_ms(p->engine->o.store, p->task_id, p->started_real_us);
 	bool tty = process_has_tty(p);
 	struct scope s = process_scope(p);
 
@@ -121,7 +123,8 @@ static int started_fact(const struct process *p, struct transaction *tx)
 		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p),
 		    .warnings = has_warnings(p) ? json_from_writer(write_warnings, p, 0) : JSON_NONE,
 		    .startedBy = json_requester(&p->by),
-		    .permissionMode = permission_mode_name((enum permission_mode)p->mode), .home = p->home);
+		    .permissionMode = permission_mode_name((enum permission_mode)p->mode), .home = p->home,
+		    .taskPausedMs = opt_int_if(paused_ms, paused_ms));
 }
 
 /* The result of start_process. */

@@ -457,9 +457,21 @@ void task_resume_jobs(struct engine *engine, const char *task_id)
 		job_launch(engine, jobs.id[i]); /* items that could not be launched during the pause */
 		job_next(engine, jobs.id[i]);
 	}
+	if (jobs.n)
+		job_wake(engine, engine_real(engine)); /* their time limits apply again */
 }
 
 /* ---- time and restarts ---- */
+
+/* Pauses of its task move it. */
+static uint64_t job_deadline(struct engine *engine, const struct job *j)
+{
+	const uint64_t paused_ms = view_task_paused_ms(engine->o.store, j->d.taskId, engine_real(engine)),
+		       before = view_counted(j->d.taskPausedMs);
+
+	return task_add_pauses(task_after_ms(j->d.startedAt, j->d.maxRuntimeMs),
+			       paused_ms > before ? paused_ms - before : 0);
+}
 
 /* Checks all live jobs, but only when one of their deadlines or a retry of a launch is due. */
 uint64_t job_tick(struct engine *engine, uint64_t now_ns)
@@ -479,7 +491,7 @@ uint64_t job_tick(struct engine *engine, uint64_t now_ns)
 		if (job_read(engine, live.id[i], &j, &e) != 0 || job_doc_ended(&j.d) ||
 		    strcmp(j.d.status, "cancelling") == 0)
 			continue;
-		const uint64_t end = task_after_ms(j.d.startedAt, j.d.maxRuntimeMs);
+		const uint64_t end = job_deadline(engine, &j);
 		if (end <= now) {
 			end_job(engine, live.id[i], "max_runtime", "the job's time limit was reached");
 			continue;
@@ -490,7 +502,7 @@ uint64_t job_tick(struct engine *engine, uint64_t now_ns)
 			job_dispatch(engine, live.id[i]);
 		else if (due != UINT64_MAX)
 			job_wake(engine, due);
-		if (end != UINT64_MAX)
+		if (end != UINT64_MAX && !task_is_paused(engine, j.d.taskId))
 			job_wake(engine, end);
 	}
 	return engine->work->job_poll_ns;

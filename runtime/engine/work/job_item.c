@@ -48,8 +48,11 @@ static void started_fact(const struct job *j, struct transaction *tx, const stru
 /* Once for each period in which the job runs: an item that is retried starts an ended job again. */
 static void job_started(const struct job *j, struct transaction *tx, const struct caller *c)
 {
+	const uint64_t paused_ms = view_task_paused_ms(tx->engine->o.store, j->d.taskId, engine_real(tx->engine));
+
 	if (!j->d.startedAt || strcmp(j->d.status, "running") != 0)
-		EMIT(job_started, tx, job_scope(&j->d, c), .envelope.status = "running");
+		EMIT(job_started, tx, job_scope(&j->d, c), .envelope.status = "running",
+		     .taskPausedMs = opt_int_if(paused_ms, paused_ms));
 }
 
 /*

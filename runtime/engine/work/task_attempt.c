@@ -183,7 +183,7 @@ void task_launch(struct engine *engine, const char *task_id)
 	 * total time. 0 is not a valid limit, so the minimum is 1 ms.
 	 */
 	struct process_limits *limits = &s.request.limits;
-	const uint64_t now = engine_real(engine), end = task_after_ms(t.d.startedAt, t.d.timeoutMs);
+	const uint64_t now = engine_real(engine), end = task_deadline(engine, &t);
 	uint64_t wall = jval_uint(jval_get(t.d.retryPolicy, "timeoutMs"), LIMIT_NONE);
 	if (end != UINT64_MAX && (end > now ? (end - now) / 1000 : 0) < wall)
 		wall = end > now ? (end - now) / 1000 : 0;
@@ -247,7 +247,7 @@ void task_attempt_failed(struct engine *engine, const struct task *t, struct tra
 {
 	const uint64_t made = t->d.attemptCount;
 	/* No retry right before the deadline: the attempt would time out immediately. */
-	const bool late = engine_real(engine) + 1000 >= task_after_ms(t->d.startedAt, t->d.timeoutMs);
+	const bool late = engine_real(engine) + 1000 >= task_deadline(engine, t);
 	const bool again = t->d.attemptOpen && t->status != TASK_CANCELLING && !late &&
 			   retry_is_granted(t->d.retryPolicy, view_counted(made), end);
 

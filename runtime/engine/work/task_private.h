@@ -206,7 +206,10 @@ struct attempt_end {
 };
 /* UINT64_MAX = never: the start is not known, there is no limit, or the sum would overflow. */
 uint64_t task_after_ms(uint64_t from_us, uint64_t ms);
-uint64_t task_attempt_deadline(const struct task *t);
+uint64_t task_add_pauses(uint64_t at_us, uint64_t paused_ms);
+/* Pauses move both. */
+uint64_t task_deadline(struct engine *engine, const struct task *t);
+uint64_t task_attempt_deadline(struct engine *engine, const struct task *t);
 /* By the time limit of the whole task, or of one attempt. */
 struct attempt_end attempt_end_of_time(bool whole_task);
 /* A time limit has passed that ends the open attempt of an agent; how it ends. */

@@ -379,9 +379,23 @@ uint64_t task_after_ms(uint64_t from_us, uint64_t ms)
 											: from_us + ms * 1000;
 }
 
-uint64_t task_attempt_deadline(const struct task *t)
+uint64_t task_add_pauses(uint64_t at_us, uint64_t paused_ms)
 {
-	return task_after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT));
+	return at_us == UINT64_MAX ? at_us : task_after_ms(at_us, paused_ms);
+}
+
+uint64_t task_deadline(struct engine *engine, const struct task *t)
+{
+	return task_add_pauses(task_after_ms(t->d.startedAt, t->d.timeoutMs),
+			       task_doc_paused_ms(&t->d, engine_real(engine)));
+}
+
+uint64_t task_attempt_deadline(struct engine *engine, const struct task *t)
+{
+	const uint64_t each = jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT);
+
+	return task_add_pauses(task_after_ms(t->d.attemptStartedAt, each),
+			       task_doc_paused_ms(&t->d, engine_real(engine)) - view_counted(t->d.attemptPausedMs));
 }
 
 struct attempt_end attempt_end_of_time(bool whole_task)
@@ -397,7 +411,7 @@ struct attempt_end attempt_end_of_time(bool whole_task)
 
 bool task_agent_timed_out(struct engine *engine, const struct task *t, struct attempt_end *ret)
 {
-	const uint64_t whole = task_after_ms(t->d.startedAt, t->d.timeoutMs), attempt = task_attempt_deadline(t);
+	const uint64_t whole = task_deadline(engine, t), attempt = task_attempt_deadline(engine, t);
 
 	if (t->status == TASK_CANCELLING || (whole < attempt ? whole : attempt) > engine_real(engine))
 		return false;

@@ -86,16 +86,16 @@ static struct deadline deadline_of(struct engine *engine, const struct task *t)
 		return d;
 	/* The process of a supervised attempt enforces these limits itself. */
 	if (!supervised || !engine_process(engine, t->d.currentProcessId))
-		set_if_sooner(&d, DUE_TASK_TIME, task_after_ms(t->d.startedAt, t->d.timeoutMs));
+		set_if_sooner(&d, DUE_TASK_TIME, task_deadline(engine, t));
 	if (agent)
-		set_if_sooner(&d, DUE_ATTEMPT_TIME, task_attempt_deadline(t));
+		set_if_sooner(&d, DUE_ATTEMPT_TIME, task_attempt_deadline(engine, t));
 	if (!t->d.attemptOpen || supervised || strcmp(t->d.workerKind, "client") != 0)
 		return d;
 	/* A client works on the attempt. */
 	const struct task_worker *w = strmap_get(&engine->work->task_workers, t->d.taskId);
 	const uint64_t seen = t->d.lastSeenAt,
 		       worker_ms = engine->o.task_worker_ms ? engine->o.task_worker_ms : VIEW_ABSENT;
-	set_if_sooner(&d, DUE_ATTEMPT_TIME, task_attempt_deadline(t));
+	set_if_sooner(&d, DUE_ATTEMPT_TIME, task_attempt_deadline(engine, t));
 	set_if_sooner(&d, DUE_IDLE, task_after_ms(seen, t->d.idleMs));
 	if (!w || !w->connection)
 		set_if_sooner(&d, DUE_LOST,

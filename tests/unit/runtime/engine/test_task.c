@@ -314,7 +314,9 @@ START_TEST(a_task_of_a_client_has_time_limits)
 	fake_advance(&w, 60000);
 	ck_assert(task_has("whole", "status", "paused"));
 	send_request(engine_resume_task, "{\"taskId\":\"whole\"}");
-	fake_advance(&w, 1);
+	fake_advance(&w, 3900);
+	ck_assert(task_has("whole", "status", "running"));
+	fake_advance(&w, 200);
 	ck_assert(task_has("whole", "status", "timed_out"));
 }
 END_TEST
