@@ -465,6 +465,32 @@ def test_task_waits_for_its_actions(home):
         check_all(home, rpc)
 
 
+def test_a_question_changes_no_task_that_has_no_attempt(home):
+    with home.rpc() as rpc:
+        def asked_and_answered(id):
+            action = rpc.call("request_action", taskId=id, actionType="input", prompt="which?")["actionId"]
+            asked = task(rpc, id)
+            assert asked["openActions"] == [action], asked
+            rpc.call("respond_action", actionId=action, decision="allow")
+            return asked["status"], task(rpc, id)["status"]
+
+        draft, first = make(rpc, draft=True), make(rpc)
+        queued, done = make(rpc, commandLine="true", autoComplete=True), make(rpc, commandLine="echo x >>ran", cwd=home.work)
+        rpc.call("link_tasks", taskId=queued, kind="blocked_by", targetId=first)
+        for id in (queued, done):
+            rpc.call("start_task", taskId=id)
+        reaches(rpc, done, "waiting_input")
+        assert asked_and_answered(draft) == ("draft", "draft")
+        assert asked_and_answered(queued) == ("queued", "queued")
+        assert asked_and_answered(done) == ("waiting_input", "waiting_input")
+        assert asked_and_answered(first) == ("waiting_input", "accepted"), "its start waits for the answer"
+        rpc.call("complete_task", taskId=done)
+        for verb in ("start_task", "complete_task"):
+            rpc.call(verb, taskId=first)
+        assert reaches(rpc, queued, *ENDED)["status"] == "completed"
+        check_all(home, rpc)
+
+
 def test_denied_command_blocks_the_task(home):
     with home.rpc() as rpc:
         rpc.call("initialize", role="agent")

@@ -195,5 +195,36 @@ def test_time_limits_do_not_run_during_a_pause_across_a_restart(home):
         check_all(home, rpc)
 
 
+def test_a_question_that_is_answered_during_a_pause_waits_no_more(home):
+    with home.rpc() as rpc:
+        def ask(id):
+            return rpc.call("request_action", taskId=id, actionType="input", prompt="which?")["actionId"]
+
+        client, supervised, accepted = make(rpc), make(rpc, commandLine="sleep 1000"), make(rpc)
+        for id in (client, supervised):
+            rpc.call("start_task", taskId=id)
+            reaches(rpc, id, "running")
+        questions = {id: ask(id) for id in (client, supervised, accepted)}
+        for id in questions:
+            assert task(rpc, id)["status"] == "waiting_input"
+            rpc.call("pause_task", taskId=id)
+    crash(home)
+    with home.rpc() as rpc:
+        for id in questions:
+            assert rpc.call("resume_task", taskId=id)["status"] == "waiting_input", "the question is still open"
+            rpc.call("pause_task", taskId=id)
+            rpc.call("respond_action", actionId=questions[id], decision="allow")
+        for id, status in ((client, "running"), (supervised, "running"), (accepted, "accepted")):
+            assert rpc.call("resume_task", taskId=id)["status"] == task(rpc, id)["status"] == status, task(rpc, id)
+            assert "actionId" not in task(rpc, id)
+        # The client's own word is kept.
+        rpc.call("update_task", taskId=client, status="waiting_input", reason="which branch?")
+        rpc.call("pause_task", taskId=client)
+        assert rpc.call("resume_task", taskId=client)["status"] == "waiting_input"
+        rpc.call("cancel_task", taskId=supervised)
+        reaches(rpc, supervised, *ENDED)
+        check_all(home, rpc)
+
+
 if __name__ == "__main__":
     harness.main(globals())

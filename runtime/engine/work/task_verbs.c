@@ -214,6 +214,17 @@ static void continue_task(struct engine *engine, const char *task_id)
 	task_wake(engine, engine_real(engine)); /* its time limits apply again */
 }
 
+/* The action that the task waited for before the pause has been answered during it. */
+static bool was_answered(struct engine *engine, const struct task *t)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	return t->d.actionId[0] && action_read(engine, t->d.actionId, &text, &a, &e) == 0 &&
+	       strcmp(a.status, "pending") != 0;
+}
+
 /* The status of a paused attempt. What it waited for may have happened during the pause. */
 static const char *status_to_resume(struct engine *engine, const struct task *t)
 {
@@ -222,12 +233,12 @@ static const char *status_to_resume(struct engine *engine, const struct task *t)
 
 	if (before >= TASK_STATUS_COUNT)
 		return "running";
-	if (!t->d.currentProcessId[0] ||
-	    (before != TASK_PREPARING && before != TASK_WAITING_PERMISSION && before != TASK_WAITING_RESOURCE))
-		return task_status_name(before);
-	return p && p->state >= PROCESS_COMMITTING ? "running"
-	       : before == TASK_WAITING_PERMISSION ? "preparing"
-						   : task_status_name(before);
+	if (t->d.currentProcessId[0] &&
+	    (before == TASK_PREPARING || before == TASK_WAITING_PERMISSION || before == TASK_WAITING_RESOURCE))
+		return p && p->state >= PROCESS_COMMITTING ? "running"
+		       : before == TASK_WAITING_PERMISSION ? "preparing"
+							   : task_status_name(before);
+	return was_answered(engine, t) ? "running" : task_status_name(before);
 }
 
 static void waiting_fact(struct transaction *tx, const struct task *t, const char *action_id, const char *status)
@@ -270,7 +281,10 @@ void engine_resume_task(struct engine *engine, const json_t *params, const struc
 	const bool paused = t.status == TASK_PAUSED;
 	enum task_status before = paused ? task_status_find(t.d.pausedFrom) : t.status;
 	/* An attempt has succeeded, and its outcome is still to be decided: nothing runs again. */
-	const bool decided_later = paused && before == TASK_WAITING_INPUT && t.d.attemptCount && !t.d.attemptOpen;
+	const bool decided_later = paused && before == TASK_WAITING_INPUT && view_counted(t.d.attemptCount) &&
+				   !t.d.attemptOpen;
+	const bool begins = !t.d.attemptOpen && !decided_later &&
+			    (t.d.startedAt || before == TASK_QUEUED || before == TASK_BLOCKED);
 	if (decided_later)
 		status = task_status_name(before);
 	else if (t.d.attemptOpen)
@@ -286,12 +300,12 @@ void engine_resume_task(struct engine *engine, const json_t *params, const struc
 	const struct scope s = task_scope(&t.d, c);
 	EMIT(task_resumed, tx, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
 	     .reason = reason);
-	if (paused && t.d.attemptOpen) {
+	if (paused && !begins && !decided_later) {
 		const char *waits = wait_for_action(tx, &t);
 
 		status = waits ? waits : status;
 	}
-	if (!t.d.attemptOpen && !decided_later && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
+	if (begins) {
 		const enum task_work work = task_work_of(engine, &t, NULL);
 
 		task_begin(engine, &t, tx, c, "resumed", work, &begun);
@@ -417,6 +431,9 @@ static void on_action(struct transaction *tx, const char *task_id, const char *a
 
 	if (!task_id || !*task_id || task_read(tx->engine, task_id, &t, &e) != 0 || task_status_ended(t.status) ||
 	    t.status == TASK_CANCELLING)
+		return;
+	/* Without an attempt only the start of an accepted task waits for the answer. */
+	if (waiting && !t.d.attemptOpen && t.status != TASK_ACCEPTED && !t.d.actionId[0])
 		return;
 	if (t.status == TASK_PAUSED ||
 	    (!waiting && (!t.d.actionId[0] || id_list_first(tx->engine, VIEW_TASK_ACTION, task_id, action_id, other))))
