@@ -2,6 +2,7 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun.h"
 
@@ -13,6 +14,7 @@
 
 /* More than any policy that is written by hand; the request must fit into one line of the protocol. */
 #define FILE_MAX (1u << 20)
+#define TURNS_READ 200 /* of a thread at once */
 
 /* ---- session rules ---- */
 
@@ -137,6 +139,48 @@ static void write_parts(const struct cli *c, struct jw *w)
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
+}
+
+/* Appends the turn's record if the window has it; returns the cursor of the next window. */
+static void find_turn(struct jval thread, const char *id, struct buf *ret, char ret_next[ID_LOOKUP_MAX])
+{
+	for (struct jiter it = jiter_on(jval_get(thread, "turns")); jiter_next(&it);)
+		if (jval_is_str(jval_get(it.value, "turnId"), id))
+			buf_append(ret, it.value.text, it.value.len);
+	ret_next[0] = '\0';
+	jval_str(jval_get(thread, "historyCursor"), ret_next, ID_LOOKUP_MAX);
+}
+
+/* A turn is part of its thread's record, which is read in windows. */
+int turn_show(struct cli *c)
+{
+	char id[ID_LOOKUP_MAX], thread[ID_LOOKUP_MAX], next[ID_LOOKUP_MAX] = "";
+	request_auto struct request q = REQUEST_INIT(q);
+	buf_auto struct buf turn = BUF_INIT;
+
+	if (id_lookup(c, ID_TURN, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	jw_kstr(&q.w, "turnId", id);
+	if (request_read(c, &q, "get_execution_environment") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "turn show");
+	jval_str(jval_get(q.result, "threadId"), thread, sizeof(thread));
+	do {
+		request_auto struct request window = REQUEST_INIT(window);
+
+		jw_kstr(&window.w, "threadId", thread);
+		jw_kobj(&window.w, "window");
+		jw_kuint(&window.w, "limit", TURNS_READ);
+		jw_kopt(&window.w, "before", next[0] ? next : NULL);
+		jw_obj_end(&window.w);
+		if (request_read(c, &window, "get_thread_read") < 0)
+			return cli_fail(c, EXIT_FAILED, &window.e, "turn show");
+		find_turn(window.result, id, &turn, next);
+	} while (!turn.len && next[0]);
+	if (!turn.len) {
+		cli_error("turn show: '%s' is not in its thread %s", id, thread);
+		return EXIT_FAILED;
+	}
+	return format_record(jval_of(turn.data, turn.len), cli_as_json(c));
 }
 
 int turn_submit(struct cli *c)

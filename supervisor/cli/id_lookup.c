@@ -24,7 +24,7 @@ const struct id_kind_row id_kinds[ID_KINDS] = {
 	[ID_SESSION] = { "session", "sess_", "list_sessions", "sessions", "sessionId", "", "bailiff session list",
 			 "title" },
 	[ID_THREAD] = { "thread", "thr_", "list_sessions", "sessions", "firstThreadId", "", "bailiff thread list" },
-	[ID_TURN] = { "turn", "turn_", "list_sessions", "sessions", "systemTurnId", "", "bailiff thread show" },
+	[ID_TURN] = { "turn", "turn_", "list_sessions", "sessions", "systemTurnId", "", "bailiff turn list" },
 	[ID_TASK] = { "task", "task_", "list_tasks", "tasks", "taskId", "", "bailiff task list -a", "title" },
 	[ID_JOB] = { "job", "job_", "list_jobs", "jobs", "jobId", "", "bailiff job list -a" },
 	[ID_SUBAGENT] = { "subagent", "sub_", "list_subagents", "subagents", "subagentId", "", "bailiff subagent list",
@@ -185,7 +185,7 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 {
 	static const struct id_kind_row nested[] = {
 		[ID_THREAD] = { "thread", "thr_", .member = "threadId", .hint = "bailiff thread list SESSION" },
-		[ID_TURN] = { "turn", "turn_", .member = "turnId", .hint = "bailiff thread show THREAD" },
+		[ID_TURN] = { "turn", "turn_", .member = "turnId", .hint = "bailiff turn list THREAD" },
 	};
 	bool in_session = kind == ID_THREAD || kind == ID_TURN;
 	struct id_search s = { .kind = in_session ? &nested[kind] : &id_kinds[kind], .given = given };

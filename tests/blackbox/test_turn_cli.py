@@ -36,6 +36,35 @@ def test_turn_verbs_submit_list_and_interrupt(home):
     assert home.cli("session", "show", session, "--json").json["title"] == "named"
 
 
+def test_turns_are_listed_and_shown(home):
+    turn = home.cli("turn", "submit", "--line", "echo one").text.strip()
+    with home.rpc() as rpc:
+        thread = rpc.events(turnId=turn)[0]["threadId"]
+    until("it has ended", lambda: home.cli("turn", "show", turn, "--json").json["status"] == "completed")
+    later = [home.cli("turn", "submit", "--thread", thread, "--text", f"question {n}").text.strip() for n in range(3)]
+    assert "echo one" in home.cli("turn", "list", thread).text
+    listed = home.cli("turn", "list", thread, "--json").json
+    assert {turn, *later} <= {t["turnId"] for t in listed}, listed
+    newest = home.cli("turn", "list", thread, "--limit", "1", "--json").json
+    older = home.cli("turn", "list", thread, "--before", newest[0]["turnId"], "--json").json
+    assert len(newest) == 1 and newest[0]["turnId"] not in [t["turnId"] for t in older], (newest, older)
+    shown = home.cli("turn", "show", turn, "--json").json
+    assert shown == next(t for t in listed if t["turnId"] == turn), shown
+    assert "echo one" in home.cli("turn", "show", turn[-8:]).text, "the end of an id is enough"
+    assert home.cli("turn", "show", later[2], "--json").json["status"] == "queued"
+    assert b"turn_none" in home.cli("turn", "show", "turn_none", status=1).err
+
+
+def test_turns_beyond_the_first_window_are_shown(home):
+    with home.rpc() as rpc:
+        first = rpc.call("submit_turn", input=[{"type": "text", "text": "the first"}])
+        rpc.call("complete_turn", turnId=first["turnId"])
+        for _ in range(210):
+            later = rpc.call("submit_turn", threadId=first["threadId"], input=[{"type": "text", "text": "later"}])
+            rpc.call("complete_turn", turnId=later["turnId"])
+    assert home.cli("turn", "show", first["turnId"], "--json").json["preview"] == "the first"
+
+
 def test_hints_name_commands(home):
     """The daemon's advice names methods of the socket; a person gets a command."""
     for args, hint in ((("task", "show", "task_01none"), b"bailiff task list"), (("turn", "interrupt", "turn_01none"), b"check the id")):
