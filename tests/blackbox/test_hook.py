@@ -660,6 +660,21 @@ def test_dry_run_lists_the_hooks_that_would_run():
         assert b"PermissionRequest(Write) touch ran" in home.cli("policy", "show").out
 
 
+def test_end_of_a_tool_call_names_the_hooks_that_decided_it():
+    failing = {"type": "tool_call", "toolName": "shell", "arguments": {"command": "exit 3"}}
+    with Hooked(pre("exit 0", matcher="Bash")) as home, home.rpc() as rpc:
+        for part, kind in (({"type": "command", "commandLine": "true"}, "tool.result"), (failing, "tool.failed")):
+            run_turn(rpc, home, part)
+            events = {e["eventId"]: e for e in rpc.events()}
+            end = [e for e in events.values() if e["type"] == kind][-1]
+            decided = [events[ref] for ref in end["payload"]["hookRefs"]]
+            assert [(e["type"], e["payload"]["hookPoint"], e["toolCallId"]) for e in decided] == [("hook.completed", "pre_tool_use", end["toolCallId"])], decided
+        valid(home, rpc)
+    with Hooked({}) as home, home.rpc() as rpc:
+        run_turn(rpc, home, {"type": "command", "commandLine": "true"})
+        assert "hookRefs" not in next(e for e in rpc.events() if e["type"] == "tool.result")["payload"]
+
+
 def test_rewritten_tool_call_is_checked_by_the_rules():
     needs_jq()
     change = """jq '{hookSpecificOutput: {hookEventName: "PreToolUse", updatedInput: (.tool_input | .content = "by the hook")}}'"""

@@ -286,9 +286,11 @@ static void tool_output(struct process *p, struct transaction *tx)
 	     .outputRef = p->streams[STREAM_STDOUT].ref, .offset = opt_int(p->streams[STREAM_STDOUT].size));
 }
 
-/* The events that explain the process: its permission and its sandbox. */
+/* The events that explain the process: its permission, the hooks before it, and its sandbox. */
 struct ref_lookup {
 	char permission[ID_SIZE], sandbox[ID_SIZE];
+	struct jw hooks;
+	size_t nhooks;
 };
 
 /* Stops at process.started: the events that are searched for precede it. */
@@ -300,6 +302,12 @@ static bool take_ref(void *ctx, const struct event_view *ev)
 		jval_str(event_member(ev, "eventId"), l->permission, sizeof l->permission);
 	if (ev->type == EVENT_SANDBOX_APPLIED)
 		jval_str(event_member(ev, "eventId"), l->sandbox, sizeof l->sandbox);
+	if (ev->type == EVENT_HOOK_COMPLETED || ev->type == EVENT_HOOK_FAILED) {
+		struct jval id = event_member(ev, "eventId");
+
+		jw_raw(&l->hooks, id.text, id.len);
+		l->nhooks++;
+	}
 	return ev->type != EVENT_PROCESS_STARTED;
 }
 
@@ -340,7 +348,7 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 {
 	struct engine *engine = p->engine;
 	const struct process_stream *out = &p->streams[STREAM_STDOUT];
-	buf_auto struct buf text = BUF_INIT, answer = BUF_INIT, refs = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT, answer = BUF_INIT, refs = BUF_INIT, hooks = BUF_INIT;
 	char category[64] = "tool", message[512] = "", preview[PREVIEW_BYTES + 1];
 	struct process_outcome o = *outcome;
 	struct jw r = jw_on(&refs);
@@ -380,16 +388,19 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 	const struct opt_int code = opt_int_if(o.exit_code >= 0, o.exit_code),
 			     part = opt_int_if(d.part != VIEW_ABSENT, d.part);
 	const struct store_query q = { .index = ID_PROCESS, .id = p->id, .kept = true };
-	struct ref_lookup found = { 0 };
+	struct ref_lookup found = { .hooks = jw_on(&hooks) };
 	struct scope s = tool_call_scope(&d);
+	jw_arr(&found.hooks);
 	(void)store_events(engine->o.store, &q, take_ref, &found, &e);
+	jw_arr_end(&found.hooks);
+	const struct json_value by_hooks = found.nhooks ? json_from_buf(&hooks) : JSON_NONE;
 	s.process = p->id;
 	if (o.clean)
 		EMIT(tool_result, tx, s, .envelope.status = o.status, .exitCode = code, .rawOutputRef = output,
 		     .structuredContentRef = file_tool ? out->ref : NULL,
 		     .artifactRefs = file_tool ? json_from_buf(&refs) : JSON_NONE, .displayPreview = shown,
 		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
-		     .part = part);
+		     .hookRefs = by_hooks, .part = part);
 	else
 		EMIT(tool_failed, tx, s, .envelope = { .status = o.status, .status_reason = o.message },
 		     .category = o.category, .message = o.message,
@@ -398,7 +409,7 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 		     .advice = tool_advice(o.category), .exitCode = code, .rawOutputRef = output,
 		     .errorRef = none_if_empty(p->streams[STREAM_STDERR].ref), .displayPreview = shown,
 		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
-		     .part = part);
+		     .hookRefs = by_hooks, .part = part);
 }
 
 static bool tool_wanted(struct engine *engine, const char *call_id, const char *process_id)
