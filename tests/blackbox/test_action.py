@@ -101,6 +101,7 @@ def test_agents_cannot_answer_actions(home):
         agent.call("initialize", role="agent")
         turn = agent.call("submit_turn", input=[text("x")])
         asked = agent.call("request_action", turnId=turn["turnId"], actionType="approval")
+        assert [a["prompt"] for a in agent.call("list_actions", status="pending")["actions"]] == ["approval requested"], "there is always something to read"
         agent.fails("respond_action", {"actionId": asked["actionId"], "decision": "allow"}, code=-32003)
         assert [a["actionId"] for a in agent.call("list_actions", status="pending")["actions"]] == [asked["actionId"]]
         rpc.call("respond_action", actionId=asked["actionId"], decision="deny")

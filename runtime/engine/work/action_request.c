@@ -1,6 +1,7 @@
 /* request_action: a client asks a person something about a turn or a task. */
 
 #include "runtime/base/json_schema.h"
+#include "runtime/base/mem.h"
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/work/task_private.h"
@@ -50,6 +51,8 @@ void engine_request_action(struct engine *engine, const struct action_request *r
 	json_auto_t *unchecked = json_array();
 	const json_t *word;
 	size_t i;
+	/* An action that shows neither a question nor the form of its answer would say nothing to the person. */
+	mem_auto char *plain = r->prompt || r->schema_json ? NULL : mem_printf("%s requested", r->action_type);
 	buf_auto struct buf text = BUF_INIT;
 	task_auto struct task task = TASK_INIT;
 	char id[ID_SIZE];
@@ -58,7 +61,7 @@ void engine_request_action(struct engine *engine, const struct action_request *r
 	struct action_spec s = {
 		.kind = ACTION_KIND_REQUEST,
 		.action_type = r->action_type,
-		.prompt = r->prompt,
+		.prompt = plain ? plain : r->prompt,
 		.schema_json = r->schema_json,
 		.decisions_json = r->decisions_json,
 		.timeout_ms = r->timeout_ms,
