@@ -122,6 +122,27 @@ def test_loading_an_older_window_is_recorded_once(home):
         assert len(loaded) == 1 and loaded[0]["payload"]["cursor"] == first["historyCursor"], loaded
 
 
+def test_a_resumed_thread_and_a_reconnected_channel_load_their_history(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[{"type": "text", "text": "first"}])
+        about = {"sessionId": turn["sessionId"], "threadId": turn["threadId"]}
+        rpc.call("submit_turn", about, input=[{"type": "text", "text": "second"}])
+        channel = rpc.call("connect_channel", transport="sse", sessionId=turn["sessionId"], heartbeatMs=600000)
+    home.restart()
+    with home.rpc() as rpc:
+        def loaded():
+            return [e for e in rpc.events(sessionId=turn["sessionId"]) if e["type"] == "history.window.loaded"]
+
+        assert loaded() == []
+        for _ in range(2):  # the second time the queue is not held
+            rpc.call("resume_thread", threadId=turn["threadId"])
+        assert [e["threadId"] for e in loaded()] == [turn["threadId"]], loaded()
+        last = rpc.call("list_events", limit=1)["lastSequence"]
+        rpc.call("reconnect_channel", channelId=channel["channelId"], lastAckedSequence=3, resumeToken=channel["resumeToken"])
+        assert loaded()[1]["payload"] == {"from": 4, "to": last, "truncated": False} and loaded()[1]["channelId"] == channel["channelId"], loaded()
+        harness.check_facts(home, rpc)
+
+
 def text_turn(rpc, session, turn, **more):
     """A turn with an id given by the caller, completed immediately."""
     rpc.call("submit_turn", sessionId=session["sessionId"], threadId=session["threadId"], turnId=turn, input=[{"type": "text", "text": turn}], **more)

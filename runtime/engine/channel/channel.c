@@ -202,6 +202,8 @@ void engine_reconnect_channel(struct engine *engine, const char *channel_id, uin
 	}
 	EMIT(channel_resumed, tx, s, .envelope.status = "connected", .resumedFrom = gap ? first - 1 : last_acked,
 	     .gap = missed, .tokenHash = hash);
+	/* What is sent after the snapshot. */
+	EMIT(history_window_loaded, tx, s, .from = (gap ? first - 1 : last_acked) + 1, .to = last, .truncated = gap);
 	peer_tasks_channel(engine, doc.channelId, true, tx);
 	struct channel_live *l = live_of(engine, doc.channelId);
 	l->heartbeat_ms = view_counted(doc.heartbeatMs);

@@ -195,6 +195,11 @@ void engine_resume_thread(struct engine *engine, const char *session_id, const c
 		turn_queue_fact(&q, "resumed", NULL, c->request_id, tx);
 		if (!busy)
 			thread_status_fact(engine, q.uid, q.session_id, q.thread_id, "idle", "resumed", tx);
+		const struct scope s = {
+			.uid = q.uid, .session = q.session_id, .thread = q.thread_id, .request = c->request_id
+		};
+		EMIT(history_window_loaded, tx, s, .from = store_first_sequence(engine->o.store),
+		     .to = store_last_sequence(engine->o.store));
 		/* The next turn starts only after the change is durable. */
 		transaction_after_commit(tx, turn_thread_free, p.thread_id);
 	}
