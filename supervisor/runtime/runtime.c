@@ -220,6 +220,8 @@ static void on_store(evutil_socket_t fd, short what, void *ctx)
 	struct runtime *r = ctx;
 
 	store_dispatch(r->store);
+	if (r->engine)
+		engine_check_space(r->engine);
 	if (!event_pending(r->trim_ev, EV_TIMEOUT, NULL))
 		trim_later(r);
 }

@@ -266,6 +266,7 @@ def test_full_store_rejects_new_work_and_serves_reads():
         assert rpc.call("verify_store")["ok"] is True
         rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
         home.cli("store", "compact")
+        session = rpc.call("create_session")["sessionId"]  # the other one was pruned with its events
         rpc.call("emit_events", sessionId=session, events=[body])
 
 
@@ -275,6 +276,10 @@ def test_full_store_delays_output_and_loses_none():
         body = {"type": "run.status", "payload": {"phase": "x", "title": secrets.token_hex(15000)}}
         while rpc.call("get_store_stats")["dbBytes"] < 4 << 20:
             rpc.call("emit_events", sessionId=session, events=[body] * 5)
+
+        def errors(code):
+            return [e for e in rpc.events(after=None) if e["type"] == "runtime.error" and e["payload"]["code"] == code]
+
         go = os.path.join(home.work, "go")
         process = rpc.start(f"while [ ! -e {go} ]; do sleep 0.05; done; seq 1000; seq 1000 >&2", cwd=home.work)["processId"]
         follower = home.cli_start("attach", process)
@@ -284,13 +289,15 @@ def test_full_store_delays_output_and_loses_none():
                 rpc.call("emit_events", sessionId=session, events=[body] * 5)
         assert rpc.call("get_store_stats")["full"] is True
         open(go, "w").close()
-        stalled = until("it is told that output stalls", lambda: [e for e in rpc.events(after=None) if e["type"] == "runtime.error"])
-        assert stalled[0]["payload"]["code"] == "output_stalled" and process in stalled[0]["payload"]["detail"], stalled
+        stalled = until("it is told that output stalls", lambda: errors("output_stalled"))
+        assert process in stalled[0]["payload"]["detail"], stalled
         assert stalled[0]["processId"] == process, "followers are notified"
         assert rpc.call("get_process", processId=process)["status"] == "running", "it waits"
         refused = home.cli("run", "--", "true", status=125).err.decode()
         assert "the store is full" in refused and "bailiff store prune" in refused and "storeQuotaBytes" in refused and "Its disk is full" not in refused, refused
-        until("both streams stall", lambda: len([e for e in rpc.events(after=None) if e["type"] == "runtime.error"]) == 2)
+        until("both streams stall", lambda: len(errors("output_stalled")) == 2)
+        full = errors("store_full")
+        assert len(full) == 1 and "quota" in full[0]["payload"]["detail"] and "bailiff store prune" in full[0]["payload"]["advice"], full
         rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
         home.cli("store", "compact")
         assert rpc.wait(process)["status"] == "completed"

@@ -29,6 +29,8 @@ struct engine {
 	bool stopping;
 	bool model_requested; /* an event of this runtime may have opened a model request */
 	bool turns_queued;    /* an event of this runtime has put a turn into a queue */
+	bool store_full;      /* when the store was last checked */
+	uint64_t full_reported_ns;
 	struct engine_counts counts;
 	/* Contents of the policy files, as the host parsed them. Borrowed from the host; each may be NULL. */
 	const struct policy_profiles *profiles;

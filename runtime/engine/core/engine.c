@@ -7,6 +7,8 @@
 
 #include <stdarg.h>
 
+#define FULL_REPORT_NS (60 * 1000000000ull)
+
 struct engine *engine_create(const struct engine_options *o, const struct engine_modules *modules)
 {
 	struct engine *engine = mem_zalloc(1, sizeof *engine);
@@ -136,6 +138,23 @@ void engine_error(struct engine *engine, const char *code, const char *advice, c
 	va_start(ap, fmt);
 	engine_note(engine, EVENT_RUNTIME_ERROR, code, advice, fmt, ap);
 	va_end(ap);
+}
+
+/* For those who follow the events. A store at its limit may become full again and again: at most once a minute. */
+void engine_check_space(struct engine *engine)
+{
+	const bool before = engine->store_full, disk = store_disk_full(engine->o.store);
+	const uint64_t now = engine_now(engine);
+
+	engine->store_full = store_full(engine->o.store);
+	if (!engine->store_full || before ||
+	    (engine->full_reported_ns && now - engine->full_reported_ns < FULL_REPORT_NS))
+		return;
+	engine->full_reported_ns = now;
+	engine_error(engine, "store_full",
+		     disk ? "free disk space, or remove old events (bailiff store prune)"
+			  : "remove old events (bailiff store prune), or raise storeQuotaBytes",
+		     "the store is full (%s): new work is rejected, and output waits", disk ? "disk" : "quota");
 }
 
 /* ---- policy ---- */

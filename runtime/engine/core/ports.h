@@ -292,5 +292,7 @@ void engine_warn(struct engine *engine, const char *code, const char *advice, co
 	__attribute__((format(printf, 4, 5)));
 void engine_error(struct engine *engine, const char *code, const char *advice, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* After store_dispatch: records that the store has become full. */
+void engine_check_space(struct engine *engine);
 
 #endif
