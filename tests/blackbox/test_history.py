@@ -22,10 +22,13 @@ def test_compaction_in_one_and_in_two_steps(home):
         rpc.run(["false"], sessionId=session, threadId=thr)
         action = rpc.call("request_action", turnId=rpc.call("submit_turn", sessionId=session, threadId=thr, input=[{"type": "text", "text": "x"}])["turnId"],
                           actionType="input", prompt="which?")["actionId"]
+        evidence = rpc.call("export_review", scope={"turnId": turns[0]})["evidenceId"]
         done = rpc.call("compact_context", sessionId=session, threadId=thr, trigger="token_limit", summary="s" * 5000, tokensBefore=900, tokensAfter=30)
         assert rpc.call("read_output", outputRef=done["summaryRef"], length=10000)["data"] == "s" * 5000
         history = rpc.call("get_thread_read", threadId=thr)["history"]["compaction"]
         assert history["status"] == "completed" and history["keptActions"] == [action] and history["tokensAfter"] == 30, history
+        assert history["evidenceRefs"] == [evidence], history
+        assert [e["payload"]["kind"] for e in rpc.events(threadId=thr) if e["sequence"] > done["sequence"] - 1 and e["type"] == "snapshot.updated"] == ["thread_read_model"]
         assert [i["status"] for i in history["incidents"]] == ["failed"], history
         assert action in [a["actionId"] for a in rpc.call("list_actions")["actions"]], "it is still open"
         rpc.call("compact_context", threadId=thr, trigger="manual", affectedTurns=turns[:2])

@@ -80,11 +80,11 @@ static struct scope compaction_scope(const struct history_scope *s, const char *
 
 /*
  * What stays valid after the compaction: open actions, the turns that did not complete (the agent that continues needs
- * to know about them), and the session's artifacts.
+ * to know about them), and the session's artifacts and evidence.
  */
 static void write_open(struct engine *engine, const struct history_scope *s, const struct view_ids *turns, struct jw *w)
 {
-	view_ids_auto struct view_ids actions = VIEW_IDS_INIT, artifacts = VIEW_IDS_INIT;
+	view_ids_auto struct view_ids actions = VIEW_IDS_INIT, artifacts = VIEW_IDS_INIT, evidence = VIEW_IDS_INIT;
 	size_t n = 0;
 
 	id_list_read(engine, VIEW_OPEN_ACTION, s->thread_id, KEPT_MAX, &actions);
@@ -109,6 +109,8 @@ static void write_open(struct engine *engine, const struct history_scope *s, con
 	jw_arr_end(w);
 	id_list_read(engine, VIEW_ARTIFACT, s->session_id, KEPT_MAX, &artifacts);
 	id_list_write(w, "artifactRefs", artifacts.id, artifacts.n);
+	id_list_read(engine, VIEW_OWNER_EVIDENCE, s->session_id, KEPT_MAX, &evidence);
+	id_list_write(w, "evidenceRefs", evidence.id, evidence.n);
 }
 
 static void completed_fact(struct engine *engine, struct transaction *tx, const struct history_scope *s,
@@ -130,8 +132,9 @@ static void completed_fact(struct engine *engine, struct transaction *tx, const 
 	write_open(engine, s, turns, &w);
 	EMIT(context_compaction_completed, tx, compaction_scope(s, tx->caller.request_id),
 	     .envelope.status = "completed", .threadId = s->thread_id, .summaryRef = ref, .preview = preview,
-	     .open = json_from_buf(&open), .evidenceRefs = JSON_EMPTY_ARRAY,
-	     .continuation = json_from_tree(r->continuation), .tokensAfter = r->tokens_after);
+	     .open = json_from_buf(&open), .continuation = json_from_tree(r->continuation),
+	     .tokensAfter = r->tokens_after);
+	fact_snapshot(tx, &(struct scope){ .uid = s->uid, .session = s->session_id, .thread = s->thread_id });
 	jw_kstr(&tx->w, "summaryRef", ref);
 }
 
