@@ -484,6 +484,10 @@ def test_a_question_changes_no_task_that_has_no_attempt(home):
         assert asked_and_answered(queued) == ("queued", "queued")
         assert asked_and_answered(done) == ("waiting_input", "waiting_input")
         assert asked_and_answered(first) == ("waiting_input", "accepted"), "its start waits for the answer"
+        parent = make(rpc, commandLine="true", autoComplete=True)
+        child = make(rpc, parentTaskId=parent)
+        rpc.call("start_task", taskId=parent)
+        assert reaches(rpc, parent, "waiting_input")["statusReason"] == f"the command succeeded, but the task is not complete: child_unfinished {child}"
         rpc.call("complete_task", taskId=done)
         for verb in ("start_task", "complete_task"):
             rpc.call(verb, taskId=first)

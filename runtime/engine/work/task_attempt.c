@@ -376,9 +376,14 @@ void task_attempt_succeeded(struct engine *engine, const struct task *t, struct 
 	json_auto_t *params = summary ? json_pack("{s:s}", "summary", summary) : NULL;
 	if (t->d.autoComplete && !lacks)
 		return task_completed_fact(engine, t, tx, NULL, params, NULL, "auto_complete");
-	mem_auto char *reason = mem_printf("the %s succeeded%s", p ? "command" : "agent",
-					   lacks ? ", but the task's acceptance criteria are not reported yet"
-						 : "; complete_task or fail_task decides the outcome");
+	struct jiter first = jiter_on(jval_of(buf_cstr(&missing), missing.len));
+	(void)jiter_next(&first);
+	mem_auto char *what = jval_strdup(jval_get(first.value, "what")),
+		      *id = jval_strdup(jval_get(first.value, "id")),
+		      *reason = lacks ? mem_printf("the %s succeeded, but the task is not complete: %s %s",
+						   p ? "command" : "agent", what, id ? id : "")
+				      : mem_printf("the %s succeeded; complete_task or fail_task decides the outcome",
+						   p ? "command" : "agent");
 	EMIT(task_waiting, tx, task_scope(&t->d, NULL),
 	     .envelope = { .status = "waiting_input", .status_reason = reason }, .status = "waiting_input",
 	     .waitingFor = lacks ? "acceptance" : "complete_task",
