@@ -172,6 +172,14 @@ static int find_owner(struct snapshot_call *c, struct err *e)
 		    (c->thread_id && strcmp(turn.thread_id, c->thread_id) != 0))
 			return r < 0 ? -1 : not_found("turnId", c->turn_id, e);
 	}
+	if (c->task_id) {
+		buf_auto struct buf task = BUF_INIT;
+
+		if (view_task(c->store, c->viewer, c->task_id, &task, e) < 0)
+			return -1;
+		if (c->session_id && !jval_is_str(jval_get(jval_of(task.data, task.len), "sessionId"), c->session_id))
+			return not_found("taskId", c->task_id, e);
+	}
 	return 0;
 }
 

@@ -118,6 +118,11 @@ def test_missing_data_is_not_applicable_or_not_found(home):
         assert environment["status"] == "not_applicable" and environment["activeProcesses"] == [], environment
         rpc.fails("get_execution_environment", {"turnId": "turn_none"}, code=-32004)
         rpc.fails("get_snapshot", {"kind": "session_snapshot", "sessionId": "sess_none"}, code=-32004)
+        elsewhere = rpc.call("create_task", objective="x")
+        for about in ({"taskId": "task_none"}, {"taskId": elsewhere["taskId"], "sessionId": empty["sessionId"]}):
+            for kind in ("tool_inventory_snapshot", "task_snapshot"):
+                rpc.fails("get_snapshot", {"kind": kind, **about}, code=-32004)
+        assert rpc.call("get_snapshot", {"kind": "task_snapshot", "taskId": elsewhere["taskId"], "sessionId": elsewhere["sessionId"]})
         for kind, by in BY.items():
             if by:
                 error = rpc.fails("get_snapshot", {"kind": kind}, code=-32602)
