@@ -17,6 +17,7 @@ struct sysfilter;
 
 #define STEP_OWN_MAX 64
 #define STEP_RESOLVER_COPY ".resolver" /* in the new root: what is mounted on /etc/resolv.conf */
+#define STEP_ACCOUNT_COPY ".account"   /* … and on /etc/passwd and /etc/group */
 
 /* The state that the steps work on; filled by the spawner before the clone. Descriptors are −1 if absent. */
 struct step_context {

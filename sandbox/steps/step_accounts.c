@@ -30,18 +30,18 @@ static int copy_with(int in, int out, const char *line)
 /* The copy has a name in the new root only until it is bound. */
 static int extend_file(struct step_context *c, const char *path, const char *line)
 {
-	static const char copy[] = ".account";
 	fd_auto int place = tree_find(c, path);
 	fd_auto int in = place < 0 ? -1 : openat(c->root_fd, path + 1, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (in < 0)
 		return 0; /* no account file: none exist, or they are managed in another way */
-	fd_auto int out = openat(c->root_fd, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd_auto int out = openat(c->root_fd, STEP_ACCOUNT_COPY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+				 0644);
 	if (out < 0 || copy_with(in, out, line) < 0)
 		return -1;
-	fd_auto int tree = tree_clone(c->root_fd, copy);
+	fd_auto int tree = tree_clone(c->root_fd, STEP_ACCOUNT_COPY);
 	if (tree < 0 || tree_set(tree, TREE_READ, -1) < 0 || tree_attach(tree, place) < 0)
 		return -1;
-	return unlinkat(c->root_fd, copy, 0);
+	return unlinkat(c->root_fd, STEP_ACCOUNT_COPY, 0);
 }
 
 /* Adds the command's id to passwd and group for programs that look it up: id, whoami, ssh, python's getpass. */

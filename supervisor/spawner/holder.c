@@ -660,7 +660,7 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */
 	if (!(c->layers & PLAN_LAYER_MOUNTS))
 		init_fail(in, STEP_PROC, EOPNOTSUPP);
-	if (mount_watch_init(&h->mounts) < 0)
+	if (mount_watch_init(&h->mounts, c) < 0)
 		init_fail(in, STEP_PROC, errno);
 	if (h->signal_fd < 0 || fd_nonblock(c->stdin_fd, true) < 0)
 		init_fail(in, STEP_CLONE, errno);

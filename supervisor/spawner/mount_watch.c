@@ -1,5 +1,6 @@
 #include "supervisor/spawner/mount_watch.h"
 
+#include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static int read_mounts(int fd, struct buf *ret)
@@ -18,14 +20,14 @@ static int read_mounts(int fd, struct buf *ret)
 		return -1;
 	do {
 		n = read(fd, buf_reserve(ret, 4096), 4096);
-		ret->len += n > 0 ? (size_t)n : 0;
+		buf_extend(ret, n > 0 ? (size_t)n : 0);
 	} while (n > 0);
 	return (int)n;
 }
 
-int mount_watch_init(struct mount_watch *w)
+int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
 {
-	*w = (struct mount_watch){ .fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) };
+	*w = (struct mount_watch){ .steps = steps, .fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) };
 	if (w->fd < 0 || read_mounts(w->fd, &w->known) < 0)
 		return -1;
 	/* What was lost after the open is not among the known ones. */
@@ -55,55 +57,134 @@ static struct part take_part(struct part *text, char end)
 
 static bool part_is(struct part a, struct part b) { return a.len == b.len && memcmp(a.at, b.at, a.len) == 0; }
 
-/* The words of "36 35 0:52 ROOT PLACE …", each with the blank after it. */
-enum { WORD_DEVICE = 2, WORD_ROOT, WORD_PLACE };
+/* The words of "36 35 0:52 ROOT PLACE OPTIONS …", each with the blank after it. */
+enum { WORD_ID, WORD_PARENT, WORD_DEVICE, WORD_ROOT, WORD_PLACE, WORD_OPTIONS, WORDS };
 
-static bool word_is(struct part line, int index, struct part wanted)
+struct line {
+	struct part word[WORDS];
+};
+
+static struct line take_line(struct part *text)
 {
-	while (index-- > 0)
-		take_part(&line, ' ');
-	return part_is(take_part(&line, ' '), wanted);
+	struct part left = take_part(text, '\n');
+	struct line r;
+
+	for (int i = 0; i < WORDS; i++)
+		r.word[i] = take_part(&left, ' ');
+	return r;
 }
 
-/* The device of the sandbox's own root directory, in which only its steps can have created a file. */
-static struct part root_device(struct part mounts)
+/* Blanks and some others are \ooo there. Returns the length. */
+static size_t read_path(struct part word, char ret[PATH_MAX])
 {
-	struct part device = { "", 0 };
-
-	while (mounts.len) {
-		struct part line = take_part(&mounts, '\n');
-
-		if (!word_is(line, WORD_PLACE, (struct part){ "/ ", 2 }))
-			continue;
-		for (int i = 0; i <= WORD_DEVICE; i++)
-			device = take_part(&line, ' ');
-	}
-	return device;
-}
-
-static bool is_resolver(struct part line, struct part device)
-{
-	static const char root[] = "/" STEP_RESOLVER_COPY "//deleted ";
-
-	return word_is(line, WORD_DEVICE, device) && word_is(line, WORD_ROOT, (struct part){ root, sizeof root - 1 });
-}
-
-/* Blanks and some others are \ooo there. Of a path that is too long, the end says more. */
-static void copy_place(struct part line, char *ret, size_t size)
-{
-	struct part place = { "", 0 };
-	char path[PATH_MAX];
 	size_t n = 0;
 
-	for (int i = 0; i <= WORD_PLACE; i++)
-		place = take_part(&line, ' ');
-	for (const char *p = place.at, *end = p + place.len; p < end && *p != ' ' && n < sizeof path - 1; n++) {
+	for (const char *p = word.at, *end = p + word.len; p < end && *p != ' ' && n < PATH_MAX - 1; n++) {
 		const bool escaped = *p == '\\' && end - p > 4;
-		path[n] = escaped ? (char)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0')) : *p;
+		ret[n] = escaped ? (char)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0')) : *p;
 		p += escaped ? 4 : 1;
 	}
-	path[n] = '\0';
+	ret[n] = '\0';
+	return n;
+}
+
+/* Of a path that is too long, the end says more. */
+static void copy_place(const struct line *l, char *ret, size_t size)
+{
+	char path[PATH_MAX];
+	const size_t n = read_path(l->word[WORD_PLACE], path);
+
 	snprintf(ret, size, "%s", n < size ? path : path + n - (size - 1));
+}
+
+/* Whether it is the same mount. The path of its root, and what its file system says, can change on the host. */
+static bool is_same(const struct line *a, const struct line *b)
+{
+	static const int words[] = { WORD_ID, WORD_PARENT, WORD_DEVICE, WORD_OPTIONS };
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+		if (!part_is(a->word[words[i]], b->word[words[i]]))
+			return false;
+	}
+	return true;
+}
+
+/* Whether it shows a file system that was created for the sandbox. */
+static bool is_own(const struct mount_watch *w, const struct line *l)
+{
+	unsigned major, minor;
+
+	if (sscanf(l->word[WORD_DEVICE].at, "%u:%u ", &major, &minor) != 2)
+		return true;
+	for (unsigned i = 0; i < w->steps->own_count; i++) {
+		if (w->steps->own_devices[i] == makedev(major, minor))
+			return true;
+	}
+	return false;
+}
+
+/* Whether it is a file that replaces one of the host's for convenience, not to hide it. */
+static bool is_convenience(const struct mount_watch *w, const struct line *l)
+{
+	static const char *const roots[] = { "/" STEP_RESOLVER_COPY "//deleted ", "/" STEP_ACCOUNT_COPY "//deleted " };
+
+	for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
+		if (part_is(l->word[WORD_ROOT], (struct part){ roots[i], strlen(roots[i]) }))
+			return is_own(w, l);
+	}
+	return false;
+}
+
+static bool find_parent(const struct mount_watch *w, const struct line *l, struct line *ret)
+{
+	struct part text = { w->known.data, w->known.len };
+
+	while (text.len) {
+		*ret = take_line(&text);
+		if (part_is(ret->word[WORD_ID], l->word[WORD_PARENT]))
+			return true;
+	}
+	return false;
+}
+
+static bool plan_names(const struct plan_head *plan, const char *folder)
+{
+	for (uint32_t i = 0; i < plan->mount_count; i++) {
+		if (plan_path_inside(plan_string(plan, plan_mount(plan, i)->path_off), folder))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether it is the host's own mount, below a tree that the sandbox shows read-only. Without it there is what the host
+ * has there, as in the rest of the tree: as readable, as little writable. False also in doubt.
+ */
+static bool is_hosts(const struct mount_watch *w, const struct line *l)
+{
+	struct line parent;
+	char place[PATH_MAX];
+
+	if (is_own(w, l) || !find_parent(w, l, &parent) || is_own(w, &parent))
+		return false;
+	read_path(l->word[WORD_PLACE], place);
+	return strncmp(parent.word[WORD_OPTIONS].at, "ro,", 3) == 0 && !plan_names(w->steps->plan, place);
+}
+
+static bool may_go(const struct mount_watch *w, const struct line *l) { return is_convenience(w, l) || is_hosts(w, l); }
+
+/* `rest` is what remains of the present mounts, which have the same order: a kept one is taken from it. */
+static bool is_kept(const struct line *l, struct part *rest)
+{
+	struct part after = *rest;
+	struct line next = { 0 };
+
+	if (after.len)
+		next = take_line(&after);
+	if (!is_same(l, &next))
+		return false;
+	*rest = after;
+	return part_is(l->word[WORD_PLACE], next.word[WORD_PLACE]);
 }
 
 bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size)
@@ -111,22 +192,18 @@ bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size)
 	struct buf now = BUF_INIT;
 	bool intact = read_mounts(w->fd, &now) == 0 && now.len > 0;
 	struct part is = { now.data, now.len }, was = { w->known.data, w->known.len };
-	const struct part device = root_device(was);
+	struct line line = { 0 };
 
 	while (intact && was.len) {
-		struct part line = take_part(&was, '\n'), rest = is;
-
-		if (is.len && part_is(take_part(&rest, '\n'), line)) {
-			is = rest;
-		} else if (!is_resolver(line, device)) {
-			copy_place(line, ret_lost, size);
-			intact = false;
-		}
+		line = take_line(&was);
+		intact = is_kept(&line, &is) || may_go(w, &line);
 	}
 	if (intact && is.len) {
-		copy_place(is, ret_lost, size);
+		line = take_line(&is);
 		intact = false;
 	}
+	if (!intact)
+		copy_place(&line, ret_lost, size);
 	buf_done(&w->known);
 	w->known = now;
 	return intact;

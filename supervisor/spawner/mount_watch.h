@@ -6,9 +6,17 @@
  * or replaced on the host, the kernel unmounts what is mounted on it everywhere, and with it the protection of that
  * path: the sandbox is no longer what it was created as.
  *
- * One mount may go: the file that names the refusing resolver (sandbox/steps/step_root.c). Some network managers
- * replace /etc/resolv.conf whenever a lease is renewed. The sandbox then shows the host's name servers, which it cannot
- * reach; names still cannot be looked up, but that is no longer reported.
+ * A mount may go if it protects nothing:
+ *
+ * - A mount of the host below a tree that the sandbox shows read-only, such as an unplugged drive whose mount point was
+ *   removed. What is then at its place is shown as the rest of that tree, read-only, as a new sandbox would show it. A
+ *   mount that is named by the plan, or has a path of the plan in it, is not meant: something was hidden or protected
+ *   there.
+ * - The file that names the refusing resolver (sandbox/steps/step_root.c). Some network managers replace
+ *   /etc/resolv.conf whenever a lease is renewed. The sandbox then shows the host's name servers, which it cannot
+ *   reach; names still cannot be looked up, but that is no longer reported.
+ * - The account files (sandbox/steps/step_accounts.c), which the host replaces when it adds a user. The id of the
+ *   commands then has no name.
  */
 
 #include "runtime/base/buf.h"
@@ -16,13 +24,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct step_context;
+
 struct mount_watch {
+	const struct step_context *steps;
 	int fd;           /* polls as POLLPRI when mounts have changed */
 	struct buf known; /* the lines of mountinfo */
 };
 
 /* −1 with errno. The calling process must be in the sandbox. */
-int mount_watch_init(struct mount_watch *w);
+int mount_watch_init(struct mount_watch *w, const struct step_context *steps);
 /* After POLLPRI: whether all mounts are still there that must be. If not, ret_lost is the place of one that differs. */
 bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size);
 

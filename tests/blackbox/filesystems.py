@@ -50,17 +50,43 @@ def mounted(kind, folder=None):
 
 
 @contextlib.contextmanager
-def replaced_resolver():
-    """(the `through` of a Home whose /etc is a copy, a function that replaces resolv.conf there as network managers do). The name servers are 192.0.2.N."""
+def copied_etc():
+    """(the `through` of a Home whose /etc is a copy, a function that replaces a file there as editors do)."""
     if os.geteuid() != 0:
         raise Skip("requires root")
     with tempfile.TemporaryDirectory() as top:
         etc = shutil.copytree("/etc", os.path.join(top, "etc"), symlinks=True)
 
-        def replace(number):
-            new = os.path.join(etc, "resolv.conf.new")
+        def replace(name, text):
+            new = os.path.join(etc, "bailiff-test.new")
             with open(new, "w") as f:
-                f.write(f"nameserver 192.0.2.{number}\n")
-            os.rename(new, os.path.join(etc, "resolv.conf"))
-        replace(1)
+                f.write(text)
+            os.rename(new, os.path.join(etc, name))
         yield ("unshare", "--mount", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh"), replace
+
+
+@contextlib.contextmanager
+def replaced_resolver():
+    """(as above, a function that replaces resolv.conf as network managers do). The name servers are 192.0.2.N."""
+    with copied_etc() as (through, replace):
+        def replace_resolver(number):
+            replace("resolv.conf", f"nameserver 192.0.2.{number}\n")
+        replace_resolver(1)
+        yield through, replace_resolver
+
+
+@contextlib.contextmanager
+def drive():
+    """(a folder, the `through` of a Home whose host has mounted something on `usb` in it, a function that unmounts it and removes `usb`)."""
+    if os.geteuid() != 0:
+        raise Skip("requires root")
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o755)
+        usb = os.path.join(top, "usb")
+        os.mkdir(usb)
+
+        def unplug(home):
+            subprocess.run(["nsenter", f"--mount=/proc/{home.guard.pid}/ns/mnt", "umount", usb], check=True)
+            os.rmdir(usb)
+        mount = f'mount -t tmpfs -o mode=755 bailiff-test {usb} && mkdir -p {usb}/secret {usb}/tree && echo 1 > {usb}/file && exec "$@"'
+        yield top, ("unshare", "--mount", "sh", "-c", mount, "sh"), unplug

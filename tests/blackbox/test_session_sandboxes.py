@@ -4,9 +4,10 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 
 import harness
-from filesystems import replaced_resolver
+from filesystems import copied_etc, drive, replaced_resolver
 from harness import Home, until
 from test_sandboxes import INVALID, closed_event, create, listed, said
 
@@ -205,6 +206,49 @@ def test_sandbox_survives_a_new_resolver_file_of_the_host():
             replace(i)
             assert rpc.run(f"until grep 192.0.2.{i} /etc/resolv.conf; do sleep 0.01; done; cat /tmp/x; ! getent hosts example.com", sandboxId=sandbox)[1]["exitCode"] == 0
         assert listed(rpc)[sandbox]["status"] == "open" and rpc.call("get_process", processId=server)["status"] == "running"
+
+
+def test_sandbox_survives_new_account_files_of_the_host():
+    """Adding a user replaces passwd, which unmounts the copy that has the command's own name."""
+    with copied_etc() as (through, replace), Home(through=through) as home, home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        server = rpc.start("sleep 1000", sandboxId=sandbox)["processId"]
+        assert said(rpc, sandbox, "whoami") == "bailiff-sandbox\n"
+        for name in ("passwd", "group"):
+            replace(name, "added:x:12345:\n")
+            said(rpc, sandbox, f"until grep added /etc/{name}; do sleep 0.01; done; ! echo x >> /etc/{name}")
+        assert listed(rpc)[sandbox]["status"] == "open" and rpc.call("get_process", processId=server)["status"] == "running"
+
+
+def test_sandbox_survives_the_removal_of_a_drive():
+    """A mount point that is removed on the host is unmounted everywhere. What is then there is shown as the rest of the tree, read-only."""
+    with drive() as (top, through, unplug), Home(through=through) as home, home.rpc() as rpc, tempfile.TemporaryDirectory() as other:
+        shown = os.path.join(other, "shown")
+        with open(shown, "w") as f:
+            f.write("1")
+        sandbox = create(rpc, home, sandbox={"readRoots": [top, shown]})
+        server = rpc.start("sleep 1000", sandboxId=sandbox)["processId"]
+        said(rpc, sandbox, f"echo kept > /tmp/x; test -s {top}/usb/file && test -s {shown}")
+        os.unlink(shown)    # unmounts nothing
+        unplug(home)
+        said(rpc, sandbox, f"until test ! -e {top}/usb; do sleep 0.01; done; cat /tmp/x; ! mkdir {top}/usb; ! echo x > {top}/new")
+        os.makedirs(os.path.join(top, "usb", "again"))
+        said(rpc, sandbox, f"test -d {top}/usb/again; ! mkdir {top}/usb/new; ! rmdir {top}/usb/again")
+        assert listed(rpc)[sandbox]["status"] == "open" and rpc.call("get_process", processId=server)["status"] == "running"
+
+
+def test_sandbox_ends_when_the_removal_of_a_drive_may_lift_a_protection():
+    """The plan names something on the drive, or the drive was mounted in a write root, where its folder may contain repositories."""
+    for access in ({"hidden": "usb/secret"}, {"hidden": "usb/missing"}, {"writeRoots": "usb/tree"}, {"hidden": "usb"}, {"writeRoots": "."}):
+        with drive() as (top, through, unplug), Home(through=through) as home, home.rpc() as rpc:
+            paths = {key: [os.path.normpath(os.path.join(top, path))] for key, path in access.items()}
+            sandbox = create(rpc, home, sandbox=paths if [top] in paths.values() else {"readRoots": [top], **paths})
+            server = rpc.start("sleep 1000", sandboxId=sandbox)["processId"]
+            said(rpc, sandbox, f"test ! -e {top}/usb/secret/x")
+            unplug(home)
+            end = rpc.wait(server)
+            assert end["status"] == "failed" and f"{top}/usb" in end["message"] and end["message"].endswith("was replaced on the host; use a new one"), (access, end)
+            until("the sandbox ends", lambda: sandbox not in listed(rpc))
 
 
 def test_approved_start_in_an_ended_sandbox_fails_with_advice(home):
