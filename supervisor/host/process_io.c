@@ -373,9 +373,10 @@ static void report_gone(struct process_io *io, const struct status_msg *known)
 	char why[STATUS_CAUSE_TEXT];
 	if (io->within[0] && !io->led && r && status_cause_text(&last, why))
 		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, 0, why);
-	else if (io->within[0] && !io->led) /* its holder or leader died first, or it was rejected */
-		engine_on_launch_failed(ref.host->engine, ref.key.id, r ? last.step : STEP_CLONE,
-					r && last.error ? last.error : ECONNRESET, r ? last.path : "");
+	else if (io->within[0] && !io->led && r && last.kind == STATUS_FAILED)
+		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
+	else if (io->within[0] && !io->led) /* its holder or leader died first */
+		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, ECONNRESET, "");
 	else
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
 }

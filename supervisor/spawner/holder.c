@@ -457,6 +457,19 @@ static const char *missing_descriptor(const struct plan_head *plan, const int fd
 	return fds[MEMBER_FD_IN] < 0 && plan->flags & PLAN_STDIN_PIPE ? "stdin" : NULL;
 }
 
+/* Before a member starts: whether the sandbox is still what it was. If not, the member fails with the reason. */
+static bool is_in_place(struct holder *h, int status_fd)
+{
+	if (mount_watch_is_in_place(&h->mounts, h->end.path, sizeof h->end.path))
+		return true;
+	char why[STATUS_CAUSE_TEXT];
+	struct status_msg end = h->end;
+	end.cause = STATUS_CAUSE_MOUNTS;
+	if (status_cause_text(&end, why))
+		fail_member(status_fd, STEP_CLONE, 0, why);
+	return false;
+}
+
 static void start_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
 {
 	struct init *in = h->in;
@@ -523,19 +536,22 @@ static void kill_member(const struct holder *h, const struct plan_key *key)
 	}
 }
 
-/* Takes one message of the link. False: it cannot be received, so the starts in the link would never be answered. */
-static bool receive_member(struct holder *h)
+/* Takes one message of the link. Returns why the sandbox ends, or NONE. */
+static enum status_cause receive_member(struct holder *h)
 {
 	int fds[MEMBER_FDS];
 	const void *plan = NULL;
+	enum status_cause end = STATUS_CAUSE_NONE;
 	int r = member_msg_receive(h->in->steps.stdin_fd, MSG_DONTWAIT, h->buffer, fds, &plan);
 	if (r < 0 && errno)
-		return false;
+		return STATUS_CAUSE_LINK; /* the starts in the link would never be answered */
 	if (r < 0)
 		fd_close(&h->in->steps.stdin_fd); /* no more members; the status socket decides about the sandbox */
 	if (r <= 0)
-		return true;
-	if (h->buffer->msg.kind == MEMBER_START) {
+		return STATUS_CAUSE_NONE;
+	if (h->buffer->msg.kind == MEMBER_START && !is_in_place(h, fds[MEMBER_FD_STATUS])) {
+		end = STATUS_CAUSE_MOUNTS;
+	} else if (h->buffer->msg.kind == MEMBER_START) {
 		find_done_leader(h);
 		start_member(h, plan, fds);
 	} else if (h->buffer->msg.kind == MEMBER_KILL) {
@@ -545,7 +561,7 @@ static bool receive_member(struct holder *h)
 		munmap((void *)plan, h->buffer->msg.plan_len);
 	for (int i = 0; i < MEMBER_FDS; i++)
 		fd_close(&fds[i]);
-	return true;
+	return end;
 }
 
 /* A request to end the sandbox: KILL_TREE, or a signal that ends a command. False = the request is something else. */
@@ -636,8 +652,9 @@ static enum status_cause serve(struct holder *h)
 			return STATUS_CAUSE_CLOSED;
 		if (p[3].revents)
 			resolver_answer(c, &h->names);
-		if (p[4].revents && !receive_member(h))
-			return STATUS_CAUSE_LINK;
+		enum status_cause end = p[4].revents ? receive_member(h) : STATUS_CAUSE_NONE;
+		if (end)
+			return end;
 		port_watch_run(&h->ports, p[5].revents, c->status_fd);
 	}
 }

@@ -1,5 +1,6 @@
 #include "supervisor/spawner/mount_watch.h"
 
+#include "runtime/base/mem.h"
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
 
@@ -23,19 +24,6 @@ static int read_mounts(int fd, struct buf *ret)
 		buf_extend(ret, n > 0 ? (size_t)n : 0);
 	} while (n > 0);
 	return (int)n;
-}
-
-int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
-{
-	*w = (struct mount_watch){ .steps = steps, .fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) };
-	if (w->fd < 0 || read_mounts(w->fd, &w->known) < 0)
-		return -1;
-	/* What was lost after the open is not among the known ones. */
-	struct pollfd p = { .fd = w->fd, .events = POLLPRI };
-	if (poll(&p, 1, 0) == 0)
-		return 0;
-	errno = ESTALE;
-	return -1;
 }
 
 /* A part of a text of mountinfo. */
@@ -89,12 +77,9 @@ static size_t read_path(struct part word, char ret[PATH_MAX])
 }
 
 /* Of a path that is too long, the end says more. */
-static void copy_place(const struct line *l, char *ret, size_t size)
+static void copy_end(const char *path, size_t len, char *ret, size_t size)
 {
-	char path[PATH_MAX];
-	const size_t n = read_path(l->word[WORD_PLACE], path);
-
-	snprintf(ret, size, "%s", n < size ? path : path + n - (size - 1));
+	snprintf(ret, size, "%s", len < size ? path : path + len - (size - 1));
 }
 
 /* Whether it is the same mount. The path of its root, and what its file system says, can change on the host. */
@@ -173,6 +158,90 @@ static bool is_hosts(const struct mount_watch *w, const struct line *l)
 
 static bool may_go(const struct mount_watch *w, const struct line *l) { return is_convenience(w, l) || is_hosts(w, l); }
 
+/* ---- places that a rename on the host can change ---- */
+
+static bool has_child(const struct mount_watch *w, const struct line *l)
+{
+	struct part text = { w->known.data, w->known.len };
+
+	while (text.len) {
+		const struct line child = take_line(&text);
+
+		if (part_is(child.word[WORD_PARENT], l->word[WORD_ID]) && !may_go(w, &child))
+			return true;
+	}
+	return false;
+}
+
+/* Whether its place must be watched: nothing is renamed in file systems of the sandbox and in /proc. */
+static bool can_move(const struct mount_watch *w, const struct line *l)
+{
+	struct line parent;
+	static const char proc[] = "/proc/";
+
+	/* The place of what is mounted on it, or below, tells the same. */
+	return find_parent(w, l, &parent) && !is_own(w, &parent) && !may_go(w, l) && !has_child(w, l) &&
+	       strncmp(l->word[WORD_PLACE].at, proc, sizeof proc - 1) != 0;
+}
+
+/* Without a descriptor of the place all mounts are compared instead, for instance if the command cannot search its
+ * folder. */
+static void watch_places(struct mount_watch *w)
+{
+	struct part text = { w->known.data, w->known.len };
+	char path[PATH_MAX];
+
+	w->links_fd = w->steps->self_fds >= 0 ? fcntl(w->steps->self_fds, F_DUPFD_CLOEXEC, 0)
+					      : open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	w->blind = w->links_fd < 0;
+	while (text.len && !w->blind) {
+		const struct line line = take_line(&text);
+
+		if (!can_move(w, &line))
+			continue;
+		read_path(line.word[WORD_PLACE], path);
+		const int fd = w->places == MOUNT_WATCH_PLACES ? -1 : open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		w->blind = fd < 0;
+		if (fd >= 0)
+			w->place[w->places++] = (struct mount_place){ .fd = fd, .path = mem_strdup(path) };
+	}
+}
+
+int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
+{
+	*w = (struct mount_watch){ .steps = steps, .fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) };
+	if (w->fd < 0 || read_mounts(w->fd, &w->known) < 0)
+		return -1;
+	watch_places(w);
+	/* What was lost after the open is not among the known ones. */
+	struct pollfd p = { .fd = w->fd, .events = POLLPRI };
+	if (poll(&p, 1, 0) == 0)
+		return 0;
+	errno = ESTALE;
+	return -1;
+}
+
+bool mount_watch_is_in_place(struct mount_watch *w, char *ret_lost, size_t size)
+{
+	char link[12], path[PATH_MAX];
+
+	if (w->blind)
+		return mount_watch_is_intact(w, ret_lost, size);
+	for (size_t i = 0; i < w->places; i++) {
+		const char *expected = w->place[i].path;
+
+		snprintf(link, sizeof link, "%d", w->place[i].fd);
+		const ssize_t n = readlinkat(w->links_fd, link, path, sizeof path);
+		if (n >= 0 && (size_t)n == strlen(expected) && memcmp(path, expected, (size_t)n) == 0)
+			continue;
+		copy_end(expected, strlen(expected), ret_lost, size);
+		return false;
+	}
+	return true;
+}
+
+/* ---- lost mounts ---- */
+
 /* `rest` is what remains of the present mounts, which have the same order: a kept one is taken from it. */
 static bool is_kept(const struct line *l, struct part *rest)
 {
@@ -193,6 +262,7 @@ bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size)
 	bool intact = read_mounts(w->fd, &now) == 0 && now.len > 0;
 	struct part is = { now.data, now.len }, was = { w->known.data, w->known.len };
 	struct line line = { 0 };
+	char path[PATH_MAX];
 
 	while (intact && was.len) {
 		line = take_line(&was);
@@ -203,7 +273,7 @@ bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size)
 		intact = false;
 	}
 	if (!intact)
-		copy_place(&line, ret_lost, size);
+		copy_end(path, read_path(line.word[WORD_PLACE], path), ret_lost, size);
 	buf_done(&w->known);
 	w->known = now;
 	return intact;

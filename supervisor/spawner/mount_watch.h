@@ -17,6 +17,9 @@
  *   reach; names still cannot be looked up, but that is no longer reported.
  * - The account files (sandbox/steps/step_accounts.c), which the host replaces when it adds a user. The id of the
  *   commands then has no name.
+ *
+ * A mount also stops protecting a path when the host renames it, or a folder that contains it: the mount moves along,
+ * and the kernel reports nothing. So the places of mounts are compared before each command.
  */
 
 #include "runtime/base/buf.h"
@@ -26,15 +29,28 @@
 
 struct step_context;
 
+#define MOUNT_WATCH_PLACES 64u
+
+struct mount_place {
+	int fd;     /* of the mount, O_PATH: its link in /proc is the present path */
+	char *path; /* where it was mounted */
+};
+
 struct mount_watch {
 	const struct step_context *steps;
 	int fd;           /* polls as POLLPRI when mounts have changed */
 	struct buf known; /* the lines of mountinfo */
+	int links_fd;     /* the init's own /proc/self/fd */
+	bool blind;       /* not all places are known */
+	struct mount_place place[MOUNT_WATCH_PLACES];
+	size_t places;
 };
 
 /* −1 with errno. The calling process must be in the sandbox. */
 int mount_watch_init(struct mount_watch *w, const struct step_context *steps);
 /* After POLLPRI: whether all mounts are still there that must be. If not, ret_lost is the place of one that differs. */
 bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size);
+/* Whether all mounts that protect something are still where they were. If not, ret_lost is the place of one. */
+bool mount_watch_is_in_place(struct mount_watch *w, char *ret_lost, size_t size);
 
 #endif

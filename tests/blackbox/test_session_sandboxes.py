@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -181,6 +182,39 @@ def test_sandbox_ends_when_a_protected_path_is_removed_on_the_host(home):
         assert second != first and status != 0
         with open(os.path.join(home.work, ".git", "config")) as f:
             assert f.read() == text
+
+
+def test_sandbox_ends_when_a_protected_path_was_moved_on_the_host(home):
+    """What protects a path moves along with it, and something new can be in its place. The kernel reports no such change: the next start finds it."""
+    sub = os.path.join(home.work, "sub")
+    for repository in (home.work, sub):
+        subprocess.run(["git", "init", "-q", repository], check=True)
+    with home.rpc() as rpc, tempfile.TemporaryDirectory() as shown:
+        os.chmod(shown, 0o755)
+        session = rpc.call("create_session")["sessionId"]
+
+        def start(command, **more):
+            started = rpc.start(command, sandboxId="session", sessionId=session, cwd=home.work, **more)
+            return started["sandboxId"], rpc.wait(started["processId"])["exitCode"]
+
+        def moved(folder, path, attack, **more):
+            first, status = start(attack, **more)
+            assert status != 0, attack
+            assert start("true", **more)[0] == first
+            os.rename(folder, folder + ".old")
+            shutil.copytree(folder + ".old", folder)
+            e = rpc.fails("start_process", commandLine=attack, sandboxId="session", sessionId=session, cwd=home.work, **more)
+            assert "its session sandbox ended: " in e.message and f"{path[-40:]} was replaced on the host; use a new one" in e.message, e
+            until("the sandbox ends", lambda: first not in listed(rpc))
+            second, status = start(attack, **more)
+            assert status != 0 and second != first, attack
+        for folder, path in ((sub, f"{sub}/.git/config"), (os.path.join(home.work, ".git"), f"{home.work}/.git/config")):
+            moved(folder, path, f"echo evil >> {path}")
+        for count in (1, 100):      # so many are compared in another way
+            hidden = [os.path.join(shown, str(count), str(i)) for i in range(count)]
+            for name in hidden:
+                os.makedirs(os.path.join(name, "inside"))
+            moved(hidden[-1], hidden[-1], f"test -e {hidden[-1]}/inside", sandbox={"readRoots": [shown], "hidden": hidden})
 
 
 def test_the_reason_of_an_end_has_the_end_of_a_long_path(home):
