@@ -9,6 +9,7 @@ static const char *const causes[] = {
 	[STATUS_CAUSE_LEADER] = "its leader was killed or stopped",
 	[STATUS_CAUSE_CLOSED] = "its session sandbox was closed",
 	[STATUS_CAUSE_MOUNTS] = "its session sandbox ended: %s%.57s was replaced on the host; use a new one",
+	[STATUS_CAUSE_HIDDEN] = "its session sandbox ended: %s%.57s is hidden and now exists; use a new one",
 	[STATUS_CAUSE_LINK] = "its session sandbox ended: it can receive no more commands; use a new one",
 	[STATUS_CAUSE_ORPHANS] = "its session sandbox ended: processes in it forked faster than they could be killed",
 };
@@ -19,7 +20,7 @@ bool status_cause_text(const struct status_msg *m, char ret[STATUS_CAUSE_TEXT])
 
 	if (m->kind != STATUS_EXITED || !text)
 		return false;
-	if (m->cause != STATUS_CAUSE_MOUNTS) {
+	if (m->cause != STATUS_CAUSE_MOUNTS && m->cause != STATUS_CAUSE_HIDDEN) {
 		snprintf(ret, STATUS_CAUSE_TEXT, "%s", text);
 		return true;
 	}

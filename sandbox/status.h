@@ -56,6 +56,7 @@ enum status_cause {
 	STATUS_CAUSE_MOUNTS = 5,  /* the sandbox lost the mount at `path` */
 	STATUS_CAUSE_LINK = 6,    /* starts of members can no longer be received */
 	STATUS_CAUSE_ORPHANS = 7, /* what a dead leader had left could not be killed */
+	STATUS_CAUSE_HIDDEN = 8,  /* the host has created `path`, which must be hidden */
 };
 
 #define STATUS_LEFT_MAX 6u

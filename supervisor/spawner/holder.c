@@ -443,31 +443,17 @@ static bool start_with_idle(struct holder *h, const struct plan_head *plan, int 
 	return false;
 }
 
-/* What is missing of the descriptors that this plan needs, or NULL. */
-static const char *missing_descriptor(const struct plan_head *plan, const int fds[MEMBER_FDS])
+/* Before a member starts: if the sandbox is not what it was, the member fails with the reason, which is returned. */
+static enum status_cause check_confinement(struct holder *h, int status_fd)
 {
-	if (fds[MEMBER_FD_GATE] < 0)
-		return "gate";
-	if (plan->flags & PLAN_TTY)
-		return NULL;
-	if (fds[MEMBER_FD_OUT] < 0)
-		return "stdout";
-	if (fds[MEMBER_FD_ERR] < 0 && !(plan->flags & PLAN_STDERR_MERGE))
-		return "stderr";
-	return fds[MEMBER_FD_IN] < 0 && plan->flags & PLAN_STDIN_PIPE ? "stdin" : NULL;
-}
-
-/* Before a member starts: whether the sandbox is still what it was. If not, the member fails with the reason. */
-static bool is_in_place(struct holder *h, int status_fd)
-{
-	if (mount_watch_is_in_place(&h->mounts, h->end.path, sizeof h->end.path))
-		return true;
 	char why[STATUS_CAUSE_TEXT];
-	struct status_msg end = h->end;
-	end.cause = STATUS_CAUSE_MOUNTS;
-	if (status_cause_text(&end, why))
+	enum status_cause cause = mount_watch_check(&h->mounts, h->end.path, sizeof h->end.path);
+	if (!cause)
+		return cause;
+	h->end.cause = cause;
+	if (status_cause_text(&h->end, why))
 		fail_member(status_fd, STEP_CLONE, 0, why);
-	return false;
+	return cause;
 }
 
 static void start_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
@@ -482,7 +468,7 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 		fail_member(status, STEP_CLONE, EINVAL, "plan");
 		return;
 	}
-	const char *missing = missing_descriptor(plan, fds);
+	const char *missing = member_msg_missing(plan, fds);
 	if (missing || !plan_fits_holder(in->steps.plan, plan)) {
 		fail_member(status, STEP_CLONE, EINVAL, missing ? missing : "the plan is for another sandbox");
 		return;
@@ -549,9 +535,9 @@ static enum status_cause receive_member(struct holder *h)
 		fd_close(&h->in->steps.stdin_fd); /* no more members; the status socket decides about the sandbox */
 	if (r <= 0)
 		return STATUS_CAUSE_NONE;
-	if (h->buffer->msg.kind == MEMBER_START && !is_in_place(h, fds[MEMBER_FD_STATUS])) {
-		end = STATUS_CAUSE_MOUNTS;
-	} else if (h->buffer->msg.kind == MEMBER_START) {
+	if (h->buffer->msg.kind == MEMBER_START)
+		end = check_confinement(h, fds[MEMBER_FD_STATUS]);
+	if (h->buffer->msg.kind == MEMBER_START && !end) {
 		find_done_leader(h);
 		start_member(h, plan, fds);
 	} else if (h->buffer->msg.kind == MEMBER_KILL) {

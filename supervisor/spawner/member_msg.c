@@ -82,3 +82,16 @@ int member_msg_receive(int link, int flags, struct member_msg_buffer *buffer, in
 	fd_close(&fds[MEMBER_FD_PLAN]);
 	return 1;
 }
+
+const char *member_msg_missing(const struct plan_head *plan, const int fds[MEMBER_FDS])
+{
+	if (fds[MEMBER_FD_GATE] < 0)
+		return "gate";
+	if (plan->flags & PLAN_TTY)
+		return NULL;
+	if (fds[MEMBER_FD_OUT] < 0)
+		return "stdout";
+	if (fds[MEMBER_FD_ERR] < 0 && !(plan->flags & PLAN_STDERR_MERGE))
+		return "stderr";
+	return fds[MEMBER_FD_IN] < 0 && plan->flags & PLAN_STDIN_PIPE ? "stdin" : NULL;
+}

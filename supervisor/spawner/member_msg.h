@@ -60,5 +60,7 @@ int member_msg_send_kill(int link, const struct plan_key *key);
  */
 int member_msg_receive(int link, int flags, struct member_msg_buffer *buffer, int fds[MEMBER_FDS],
 		       const void **ret_plan);
+/* Which of the descriptors that this plan needs is missing, or NULL. */
+const char *member_msg_missing(const struct plan_head *plan, const int fds[MEMBER_FDS]);
 
 #endif

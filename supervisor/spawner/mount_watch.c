@@ -1,8 +1,9 @@
 #include "supervisor/spawner/mount_watch.h"
 
+#include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
+#include "sandbox/steps/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,8 +185,7 @@ static bool can_move(const struct mount_watch *w, const struct line *l)
 	       strncmp(l->word[WORD_PLACE].at, proc, sizeof proc - 1) != 0;
 }
 
-/* Without a descriptor of the place all mounts are compared instead, for instance if the command cannot search its
- * folder. */
+/* If a place cannot be opened, for instance because the command cannot search its folder, all mounts are compared. */
 static void watch_places(struct mount_watch *w)
 {
 	struct part text = { w->known.data, w->known.len };
@@ -207,6 +207,64 @@ static void watch_places(struct mount_watch *w)
 	}
 }
 
+/* ---- hidden paths that are missing ---- */
+
+/* Whether only the host can create the path: the nearest folder on the way that exists is not the sandbox's own. */
+static bool is_left_to_host(const struct mount_watch *w, const char *path)
+{
+	char folder[PATH_MAX];
+	size_t n = strlen(path);
+	fd_auto int fd = -1;
+
+	while (fd < 0 && n > 1 && n < sizeof folder) {
+		while (n > 1 && path[n - 1] != '/')
+			n--;
+		n -= n > 1;
+		memcpy(folder, path, n);
+		folder[n] = '\0';
+		fd = open(folder, O_PATH | O_CLOEXEC);
+	}
+	return fd >= 0 && !tree_is_own(w->steps, fd);
+}
+
+static bool is_shown_again(const struct plan_head *plan, uint32_t i)
+{
+	const char *path = plan_string(plan, plan_mount(plan, i)->path_off);
+
+	for (uint32_t j = i + 1; j < plan->mount_count; j++) {
+		const struct plan_mount *m = plan_mount(plan, j);
+
+		if (m->kind != PLAN_MOUNT_HIDE && strcmp(plan_string(plan, m->path_off), path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Nothing covers a hidden path that is missing in a tree of the host. In a write root there is a placeholder. False: a
+ * path has appeared since the sandbox was built.
+ */
+static bool watch_absent(struct mount_watch *w)
+{
+	const struct plan_head *plan = w->steps->plan;
+
+	for (uint32_t i = 0; i < plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(plan, i);
+		const char *path = plan_string(plan, m->path_off);
+		const int below = plan_mount_below(plan, i);
+
+		if (m->kind != PLAN_MOUNT_HIDE || is_shown_again(plan, i) ||
+		    (below >= 0 && plan_mount(plan, (uint32_t)below)->kind == PLAN_MOUNT_WRITE))
+			continue;
+		fd_auto int fd = open(path, O_PATH | O_CLOEXEC);
+		if (fd >= 0 && !tree_is_own(w->steps, fd))
+			return false;
+		if (fd < 0 && is_left_to_host(w, path))
+			w->absent[w->absents++] = (uint16_t)i;
+	}
+	return true;
+}
+
 int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
 {
 	*w = (struct mount_watch){ .steps = steps, .fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) };
@@ -215,18 +273,18 @@ int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
 	watch_places(w);
 	/* What was lost after the open is not among the known ones. */
 	struct pollfd p = { .fd = w->fd, .events = POLLPRI };
-	if (poll(&p, 1, 0) == 0)
+	if (watch_absent(w) && poll(&p, 1, 0) == 0)
 		return 0;
 	errno = ESTALE;
 	return -1;
 }
 
-bool mount_watch_is_in_place(struct mount_watch *w, char *ret_lost, size_t size)
+static enum status_cause check_places(struct mount_watch *w, char *ret_path, size_t size)
 {
 	char link[12], path[PATH_MAX];
 
 	if (w->blind)
-		return mount_watch_is_intact(w, ret_lost, size);
+		return mount_watch_is_intact(w, ret_path, size) ? STATUS_CAUSE_NONE : STATUS_CAUSE_MOUNTS;
 	for (size_t i = 0; i < w->places; i++) {
 		const char *expected = w->place[i].path;
 
@@ -234,10 +292,26 @@ bool mount_watch_is_in_place(struct mount_watch *w, char *ret_lost, size_t size)
 		const ssize_t n = readlinkat(w->links_fd, link, path, sizeof path);
 		if (n >= 0 && (size_t)n == strlen(expected) && memcmp(path, expected, (size_t)n) == 0)
 			continue;
-		copy_end(expected, strlen(expected), ret_lost, size);
-		return false;
+		copy_end(expected, strlen(expected), ret_path, size);
+		return STATUS_CAUSE_MOUNTS;
 	}
-	return true;
+	return STATUS_CAUSE_NONE;
+}
+
+enum status_cause mount_watch_check(struct mount_watch *w, char *ret_path, size_t size)
+{
+	const struct plan_head *plan = w->steps->plan;
+
+	for (size_t i = 0; i < w->absents; i++) {
+		const char *path = plan_string(plan, plan_mount(plan, w->absent[i])->path_off);
+		fd_auto int fd = open(path, O_PATH | O_CLOEXEC);
+
+		if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+			continue;
+		copy_end(path, strlen(path), ret_path, size);
+		return STATUS_CAUSE_HIDDEN;
+	}
+	return check_places(w, ret_path, size);
 }
 
 /* ---- lost mounts ---- */

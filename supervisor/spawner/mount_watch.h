@@ -20,9 +20,14 @@
  *
  * A mount also stops protecting a path when the host renames it, or a folder that contains it: the mount moves along,
  * and the kernel reports nothing. So the places of mounts are compared before each command.
+ *
+ * Nothing can be mounted on a hidden path that does not exist, and nothing has to be where commands cannot create it.
+ * But the host can. So it must still be missing before each command.
  */
 
 #include "runtime/base/buf.h"
+#include "sandbox/plan.h"
+#include "sandbox/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,13 +49,18 @@ struct mount_watch {
 	bool blind;       /* not all places are known */
 	struct mount_place place[MOUNT_WATCH_PLACES];
 	size_t places;
+	uint16_t absent[PLAN_MOUNTS_MAX]; /* numbers of the plan's hidden paths that the host can create */
+	size_t absents;
 };
 
 /* −1 with errno. The calling process must be in the sandbox. */
 int mount_watch_init(struct mount_watch *w, const struct step_context *steps);
 /* After POLLPRI: whether all mounts are still there that must be. If not, ret_lost is the place of one that differs. */
 bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size);
-/* Whether all mounts that protect something are still where they were. If not, ret_lost is the place of one. */
-bool mount_watch_is_in_place(struct mount_watch *w, char *ret_lost, size_t size);
+/*
+ * Before a command: whether all mounts that protect something are where they were, and no hidden path has appeared. If
+ * not, ret_path is the path of one.
+ */
+enum status_cause mount_watch_check(struct mount_watch *w, char *ret_path, size_t size);
 
 #endif

@@ -217,6 +217,28 @@ def test_sandbox_ends_when_a_protected_path_was_moved_on_the_host(home):
             moved(hidden[-1], hidden[-1], f"test -e {hidden[-1]}/inside", sandbox={"readRoots": [shown], "hidden": hidden})
 
 
+def test_sandbox_ends_when_a_hidden_path_appears_on_the_host(home):
+    """Nothing covers a path that is missing. The next command does not see it; what a command creates in a private folder is its own."""
+    with home.rpc() as rpc, tempfile.TemporaryDirectory() as shown:
+        os.chmod(shown, 0o755)
+        secret, own = os.path.join(shown, "folder", "secret"), f"/tmp/own-{os.getpid()}"
+        session = rpc.call("create_session")["sessionId"]
+        more = dict(sandboxId="session", sessionId=session, cwd=home.work, sandbox={"readRoots": [shown], "hidden": [secret, own]})
+        first = rpc.run(f"mkdir {own} && test ! -e {secret}", **more)
+        os.mkdir(os.path.dirname(secret))
+        second = rpc.run(f"test -e {own} && test -e {os.path.dirname(secret)}", **more)
+        assert first[1]["exitCode"] == second[1]["exitCode"] == 0 and first[0]["sandboxId"] == second[0]["sandboxId"], (first, second)
+        with open(secret, "w") as f:
+            f.write("secret")
+        e = rpc.fails("start_process", commandLine=f"cat {secret}", **more)
+        assert f"its session sandbox ended: {secret} is hidden and now exists; use a new one" in e.message, e
+        until("the sandbox ends", lambda: first[0]["sandboxId"] not in listed(rpc))
+        closed = closed_event(rpc, first[0]["sandboxId"])[0]["payload"]
+        assert closed["reason"] == "failed" and "is hidden and now exists" in closed["message"], closed
+        started, end = rpc.run(f"cat {secret}", **more)
+        assert end["exitCode"] != 0 and b"secret" not in rpc.outputs(started["processId"])["stdout"], end
+
+
 def test_the_reason_of_an_end_has_the_end_of_a_long_path(home):
     with home.rpc() as rpc:
         for padding in ("x", "xx"):     # one of them would split a character
