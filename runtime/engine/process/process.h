@@ -246,8 +246,8 @@ struct process {
 
 	bool settling; /* reports of violations may still arrive */
 	uint64_t settle_until_ns;
-	struct terminate_intent *intent; /* of terminate_process, until it is durable; freed by its commit */
-	uint64_t ended_sequence;
+	struct terminate_intent *intent;           /* of terminate_process, until it is durable; freed by its commit */
+	uint64_t started_sequence, ended_sequence; /* the last one that each commit had */
 	bool denying;         /* ends with the resolution of its action, which is not durable yet */
 	const char *ended_as; /* the status of a process that never ran; NULL otherwise */
 };

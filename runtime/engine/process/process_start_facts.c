@@ -186,7 +186,7 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 			process_owner(engine, owner)->refused(engine, owner_id, &e, NULL, 0);
 		return;
 	}
-	p->ended_sequence = r->last_sequence;
+	p->started_sequence = r->last_sequence;
 	/* The session is durable now. Its hooks do not delay this process, whose start was evaluated already. */
 	if (p->makes_session && p->hooks_begin)
 		p->engine->modules->session_created(
@@ -230,7 +230,7 @@ void process_answer_start(struct process *p)
 
 	if (!p->start.fn)
 		return;
-	start_result(p, p->ended_sequence, &result);
+	start_result(p, p->started_sequence, &result);
 	reply_json(&p->start, result.data, result.len);
 }
 

@@ -71,6 +71,9 @@ START_TEST(an_end_without_a_report_of_exec_answers_the_start)
 	ck_assert_uint_eq(reply.count, 1);
 	ck_assert_int_eq(reply.code, 0);
 	ck_assert_uint_eq(fake_count(&w, "process.completed"), 1);
+	/* A subscription that begins there has the end. */
+	ck_assert_int_eq((int64_t)jval_uint(fake_answer(&reply, "sequence"), 0),
+			 fake_event_number(&w, "process.started", "sequence"));
 	ck_assert(fake_verified(&w));
 }
 END_TEST
