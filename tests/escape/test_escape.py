@@ -213,8 +213,9 @@ def test_readonly_workspace_cannot_be_written(home):
             check(rows, inside(home, "readonly", words_of(rows), "/tmp"), "readonly", "shut")
 
 
-def test_processes_of_the_host_are_out_of_reach(home):
-    """Of the host: this one, the daemon's parts, a sleeper of the same user."""
+@contextlib.contextmanager
+def processes_of_the_host(home):
+    """Rows about this one, the daemon's parts, and a sleeper of the same user, which must still run afterwards."""
     sleeper = subprocess.Popen(["sleep", "600"])
     try:
         pids = [sleeper.pid, home.guard.pid] + [until(f"{part} runs", lambda: home.part(part)) for part in ("runtime", "spawner")]
@@ -223,18 +224,21 @@ def test_processes_of_the_host_are_out_of_reach(home):
         rows += [(word.format(p=sleeper.pid), "any", GONE) for word in (
             "read=/proc/{p}/environ", "write=/proc/{p}/mem", "list=/proc/{p}/fd", "list=/proc/{p}/root/", "list=/proc/{p}/cwd/", "read=/proc/{p}/maps",
             "read=/proc/{p}/exe", "read=/proc/{p}/root/etc/passwd")]
-        with collected() as part:
-            with part():
-                check(rows, outside(rows, "/"), "outside", "open")
-            for profile in PROFILES:
-                with part():
-                    check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
-            with part():
-                home.cli("run", "--profile", "workspace", "--", "sh", "-c", "kill -9 -1", status=None)
-                assert sleeper.poll() is None and home.answers()
+        yield rows
+        assert sleeper.poll() is None and home.answers()
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_processes_of_the_host_are_out_of_reach(home):
+    with processes_of_the_host(home) as rows, collected() as part:
+        with part():
+            check(rows, outside(rows, "/"), "outside", "open")
+        for profile in PROFILES:
+            with part():
+                check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
+        home.cli("run", "--profile", "workspace", "--", "sh", "-c", "kill -9 -1", status=None)
 
 
 class Shared:
@@ -263,18 +267,23 @@ class Shared:
         os.unlink(self.file)
 
 
+    def rows(self):
+        return [(f"shared_memory={self.key}", "any", GONE), (f"semaphore={self.key}", "any", GONE), (f"message_queue={self.key}", "any", GONE),
+                (f"posix_queue=/{self.name}", "any", GONE), (f"posix_memory=/{self.name}", "any", GONE), (f"read={self.file}", "any", GONE)]
+
+
 def test_shared_memory_and_queues_are_private(home):
     with Shared() as s, collected() as part:
-        rows = [(f"shared_memory={s.key}", "any", GONE), (f"semaphore={s.key}", "any", GONE), (f"message_queue={s.key}", "any", GONE),
-                (f"posix_queue=/{s.name}", "any", GONE), (f"posix_memory=/{s.name}", "any", GONE), (f"read={s.file}", "any", GONE)]
         with part():
-            check(rows, outside(rows, "/"), "outside", "open")
+            check(s.rows(), outside(s.rows(), "/"), "outside", "open")
         for profile in PROFILES:
             with part():
-                check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
+                check(s.rows(), inside(home, profile, words_of(s.rows()), "/tmp"), profile, "shut")
 
 
-def test_network_is_out_of_reach(home):
+@contextlib.contextmanager
+def network_of_the_host():
+    """Rows about servers of this process, and a datagram to it that the probe must not be able to send."""
     with contextlib.ExitStack() as stack:
         four = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
         six = stack.enter_context(socket.create_server(("::1", 0), family=socket.AF_INET6, backlog=64))
@@ -285,25 +294,27 @@ def test_network_is_out_of_reach(home):
         datagrams = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         datagrams.bind(("127.0.0.1", 0))
         port, port6, udp = four.getsockname()[1], six.getsockname()[1], datagrams.getsockname()[1]
-        rows = [(f"connect=127.0.0.1,{port}", "any", UNREACHABLE), (f"connect=::1,{port6}", "any", UNREACHABLE),
-                (f"connect=::ffff:127.0.0.1,{port}", "any", UNREACHABLE), (f"connect=0.0.0.0,{port}", "any", UNREACHABLE),
-                (f"connect=127.1.2.3,{port}", "-", UNREACHABLE), (f"fast_open=127.0.0.1,{port}", "any", UNREACHABLE),
-                ("connect=169.254.169.254,80", "-", UNREACHABLE), ("connect=192.0.2.1,443", "-", UNREACHABLE),
-                ("connect=2001:db8::1,443", "-", UNREACHABLE), ("connect=10.0.0.1,22", "-", UNREACHABLE),
-                ("send=169.254.169.254,80", "-", UNREACHABLE), ("send=192.0.2.1,53", "-", UNREACHABLE),
-                ("send=8.8.8.8,53", "-", UNREACHABLE), ("send=255.255.255.255,9", "-", UNREACHABLE | REFUSED),
-                (f"abstract={name}", "any", UNREACHABLE | FILTERED)]
-        with collected() as part:
+        yield [(f"connect=127.0.0.1,{port}", "any", UNREACHABLE), (f"connect=::1,{port6}", "any", UNREACHABLE),
+               (f"connect=::ffff:127.0.0.1,{port}", "any", UNREACHABLE), (f"connect=0.0.0.0,{port}", "any", UNREACHABLE),
+               (f"connect=127.1.2.3,{port}", "-", UNREACHABLE), (f"fast_open=127.0.0.1,{port}", "any", UNREACHABLE),
+               ("connect=169.254.169.254,80", "-", UNREACHABLE), ("connect=192.0.2.1,443", "-", UNREACHABLE),
+               ("connect=2001:db8::1,443", "-", UNREACHABLE), ("connect=10.0.0.1,22", "-", UNREACHABLE),
+               ("send=169.254.169.254,80", "-", UNREACHABLE), ("send=192.0.2.1,53", "-", UNREACHABLE),
+               ("send=8.8.8.8,53", "-", UNREACHABLE), ("send=255.255.255.255,9", "-", UNREACHABLE | REFUSED),
+               (f"abstract={name}", "any", UNREACHABLE | FILTERED)], [f"send=127.0.0.1,{udp}"]
+        datagrams.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            data = datagrams.recv(10)
+            raise AssertionError(f"a datagram arrived from inside: {data}")
+
+
+def test_network_is_out_of_reach(home):
+    with network_of_the_host() as (rows, datagram), collected() as part:
+        with part():
+            check(rows, outside(rows, "/"), "outside", "open")
+        for profile in PROFILES:
             with part():
-                check(rows, outside(rows, "/"), "outside", "open")
-            for profile in PROFILES:
-                with part():
-                    check(rows, inside(home, profile, words_of(rows) + [f"send=127.0.0.1,{udp}"], "/tmp"), profile, "shut")
-            with part():
-                datagrams.setblocking(False)
-                with contextlib.suppress(BlockingIOError):
-                    data = datagrams.recv(10)
-                    raise AssertionError(f"a datagram arrived from inside: {data}")
+                check(rows, inside(home, profile, words_of(rows) + datagram, "/tmp"), profile, "shut")
 
 
 def test_sockets_of_the_host_are_out_of_reach(home):
