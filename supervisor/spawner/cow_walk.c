@@ -74,14 +74,33 @@ static bool is_opaque(int folder)
 	       value == 'y';
 }
 
-/* Created while the sandbox was built, as a mount point. */
-static bool is_placeholder(int dir, const char *name, mode_t mode)
+static bool is_placeholder(int dir, const char *name, const struct stat *st, unsigned depth);
+
+static bool holds_placeholders_only(int folder, unsigned depth)
+{
+	struct names names = { 0 };
+	struct stat st;
+	bool only = names_read(&names, folder) == 0 && depth < COW_DEPTH_MAX;
+	for (size_t i = 0; only && i < names.count; i++)
+		only = fstatat(folder, names.name[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		       is_placeholder(folder, names.name[i], &st, depth + 1);
+	names_done(&names);
+	return only;
+}
+
+/*
+ * Created while the sandbox was built, as a mount point. The command can put the mark on what it creates itself. So
+ * whatever has content is a change.
+ */
+static bool is_placeholder(int dir, const char *name, const struct stat *st, unsigned depth)
 {
 	char value = 0;
-	if (!S_ISREG(mode) && !S_ISDIR(mode))
+	if (!S_ISDIR(st->st_mode) && (!S_ISREG(st->st_mode) || st->st_size))
 		return false;
 	fd_auto int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	return fd >= 0 && fgetxattr(fd, OVERLAY_PLACEHOLDER, &value, 1) == 1;
+	if (fd < 0 || fgetxattr(fd, OVERLAY_PLACEHOLDER, &value, 1) != 1)
+		return false;
+	return !S_ISDIR(st->st_mode) || holds_placeholders_only(fd, depth);
 }
 
 static enum change_type type_of(mode_t mode)
@@ -307,7 +326,7 @@ static void find_entry(struct cow_walk *w, struct cow_spot *s)
 	}
 	s->kind = s->host.st_mode ? CHANGE_KIND_MODIFIED : CHANGE_KIND_ADDED;
 	s->type = type_of(s->upper.st_mode);
-	if (s->kind == CHANGE_KIND_ADDED && is_placeholder(s->upper_dir, s->name, s->upper.st_mode))
+	if (s->kind == CHANGE_KIND_ADDED && is_placeholder(s->upper_dir, s->name, &s->upper, 0))
 		return;
 	s->below = s->type == CHANGE_TYPE_FOLDER;
 	if (s->kind == CHANGE_KIND_ADDED || !is_unchanged(s))

@@ -150,6 +150,16 @@ def test_file_names_cannot_forge_patch_headers(home):
     assert len(lines) == len(NAMES), lines
 
 
+def test_mark_of_a_placeholder_hides_no_change(home):
+    """What the sandbox creates to mount on is marked, and is no change. A command can set the mark, too."""
+    mark = "import os, sys; [os.setxattr(p, 'user.bailiff.placeholder', b'y') for p in sys.argv[1:]]"
+    with home.rpc() as rpc:
+        process = run(rpc, home, f"""mkdir -p d/deep; echo 1 > new; echo 1 > d/deep/new; python3 -c "{mark}" new d d/deep""", sandbox={"hidden": [f"{home.work}/hidden"]})
+        assert kinds(changes(rpc, home, process)) == dict.fromkeys(("d", "d/deep", "d/deep/new", "new"), "added")
+        rpc.call("apply_changes", processId=process)
+    assert get(f"{home.work}/new") == get(f"{home.work}/d/deep/new") == "1\n" and not os.path.exists(f"{home.work}/hidden")
+
+
 def test_change_with_a_reset_timestamp_is_detected(home):
     """Content is compared where size and time are inconclusive."""
     put(os.path.join(home.work, "f"), "one\n")
