@@ -14,9 +14,8 @@ from harness import Skip
 from net import NAMES, Server, allow, client_hello, connect, ended, get, need, network_home, origin, talk, violations
 
 
-def test_traffic_cannot_bypass_the_proxy():
-    """Traffic that does not use the proxy goes nowhere."""
-    program = r'''
+# Tries every way to a server that does not use the proxy; the argument is its port.
+BYPASS = r'''
 import socket, sys
 def attempt(name, f):
     try:
@@ -43,14 +42,47 @@ attempt("name", lambda: socket.getaddrinfo("good.test", 80))
 attempt("abstract", lambda: tcp(socket.AF_UNIX, "\0bailiff-test-%d" % port))
 attempt("bind", lambda: socket.socket().bind(("127.0.0.1", 61080)))
 '''
-    with network_home() as home, Server() as server:
-        with contextlib.closing(socket.socket(socket.AF_UNIX)) as hidden:
-            hidden.bind(f"\0bailiff-test-{server.port}")
-            hidden.listen()
-            text = home.cli("run", *allow(f"good.test:{server.port}", f"127.0.0.1:{server.port}"), "--", "/usr/bin/python3", "-c", program,
-                            str(server.port)).text
-        assert len(text.splitlines()) == 22 and "WORKED" not in text, text
+
+
+@contextlib.contextmanager
+def abstract_socket(server):
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as hidden:
+        hidden.bind(f"\0bailiff-test-{server.port}")
+        hidden.listen()
+        yield
+
+
+def nothing_worked(text):
+    assert len(text.splitlines()) == 22 and "WORKED" not in text, text
+
+
+def test_traffic_cannot_bypass_the_proxy():
+    """Traffic that does not use the proxy goes nowhere."""
+    with network_home() as home, Server() as server, abstract_socket(server):
+        nothing_worked(home.cli("run", *allow(f"good.test:{server.port}", f"127.0.0.1:{server.port}"), "--", "/usr/bin/python3", "-c", BYPASS, str(server.port)).text)
         assert not server.seen
+
+
+def test_traffic_of_session_sandboxes_cannot_bypass_the_proxy():
+    """Nor that of a later command, also after a restore and in a fork."""
+    fetch = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).status)"
+    with network_home() as home, Server() as server, abstract_socket(server):
+        home.cli("sandbox", "create", "--cow", "--name", "one", *allow(f"good.test:{server.port}", f"127.0.0.1:{server.port}"))
+
+        def check(name):
+            for _ in range(2):
+                nothing_worked(home.cli("exec", name, "--", "/usr/bin/python3", "-c", BYPASS, str(server.port)).text)
+            before = len(server.seen)
+            assert home.cli("exec", name, "--", "/usr/bin/python3", "-c", fetch, f"http://good.test:{server.port}/").text == "200\n"
+            assert home.cli("exec", name, "--", "/usr/bin/python3", "-c", fetch, f"http://private.test:{server.port}/", status=None).status == 1
+            assert len(server.seen) == before + 1, server.seen
+        check("one")
+        home.cli("sandbox", "checkpoint", "one", "ready")
+        home.cli("sandbox", "restore", "one", "ready")
+        check("one")
+        home.cli("sandbox", "fork", "one", "ready", "--name", "two")
+        check("two")
+        check("one")
 
 
 def test_internal_names_and_addresses_are_denied():
