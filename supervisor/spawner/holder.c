@@ -52,13 +52,14 @@
 struct member {
 	struct plan_key key;
 	pid_t leader;
-	int leader_fd; /* to its leader, if that can lead another member afterwards; −1 = it exits */
-	int status_fd; /* a copy: the leader may die without a report */
-	bool lost;     /* its leader is dead and has not reported the end */
-	uint16_t flag; /* of its leader, in holder.starting */
-	bool late;     /* an earlier check has found that it was not executed yet */
-	bool stopped;  /* so did the last one, and its process was stopped */
-	uint8_t stops; /* how many checks in a row */
+	int leader_fd;      /* to its leader, if that can lead another member afterwards; −1 = it exits */
+	int status_fd;      /* a copy: the leader may die without a report */
+	bool lost;          /* its leader is dead and has not reported the end */
+	uint16_t flag;      /* of its leader, in holder.starting */
+	bool late;          /* an earlier check has found that it was not executed yet */
+	bool stopped;       /* so did the last one, and its process was stopped */
+	uint8_t stops;      /* how many checks in a row */
+	uint64_t oom_kills; /* in the sandbox before it */
 };
 
 struct idle_leader {
@@ -180,13 +181,19 @@ static void find_done_leader(struct holder *h)
 	}
 }
 
-/*
- * For a member whose leader was killed, alone or with the sandbox: reports it as killed, once nothing of its tree is
- * left.
- */
+static uint64_t count_oom_kills(const struct holder *h)
+{
+	struct tree_count count = { 0 };
+	if (h->in->steps.plan->limits.value[PLAN_LIMIT_MEMORY])
+		tree_files_read_denials(&h->in->steps.tree, &count);
+	return count.oom_kills;
+}
+
+/* Reports members whose leader was killed, alone or with the sandbox, once nothing of their trees is left. */
 static void report_lost(struct holder *h)
 {
 	struct status_msg m = h->end;
+	const uint64_t oom_kills = count_oom_kills(h);
 	m.wait_status = SIGKILL;
 	/* Only its leader could have compared them. */
 	m.autorun = autorun_applies(h->in->steps.plan) ? AUTORUN_FAILED : AUTORUN_NONE;
@@ -195,8 +202,8 @@ static void report_lost(struct holder *h)
 			i++;
 			continue;
 		}
-		/* Sent before the socket closes: a socket that closes without a last message means that this init died.
-		 */
+		m.oom_kills = oom_kills - h->member[i].oom_kills;
+		/* Sent before the socket closes: one that closes without a last message means that this init died. */
 		if (fd_send(h->member[i].status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
 		    (fd_recv_again(errno) || errno == ENOBUFS || errno == ENOMEM)) {
 			h->orphans = true; /* tries again */
@@ -420,6 +427,17 @@ static bool is_like_new(struct holder *h, pid_t leader)
 	return inherited_read(0, &h->own) == 0 && memcmp(&now, &h->own, sizeof now) == 0;
 }
 
+/* The member of the message that was received last, with descriptors that the holder keeps. */
+static void add_member(struct holder *h, pid_t leader, int *leader_fd, uint16_t flag, int *status_fd)
+{
+	h->member[h->count++] = (struct member){ .key = h->buffer->msg.key,
+						 .leader = leader,
+						 .leader_fd = fd_take(leader_fd),
+						 .flag = flag,
+						 .status_fd = fd_take(status_fd),
+						 .oom_kills = count_oom_kills(h) };
+}
+
 /* Gives the member to a leader that waits for one. The holder has checked the plan, which is in the message. */
 static bool start_with_idle(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
 {
@@ -432,11 +450,7 @@ static bool start_with_idle(struct holder *h, const struct plan_head *plan, int 
 			remove_idle(h, h->idle_count - 1);
 			continue;
 		}
-		h->member[h->count++] = (struct member){ .key = m->key,
-							 .leader = idle->pid,
-							 .leader_fd = fd_take(&idle->fd),
-							 .flag = idle->flag,
-							 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
+		add_member(h, idle->pid, &idle->fd, idle->flag, &fds[MEMBER_FD_STATUS]);
 		h->idle_count--;
 		return true;
 	}
@@ -505,11 +519,7 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 		fail_member(status, STEP_CLONE, errno, "");
 		return;
 	}
-	h->member[h->count++] = (struct member){ .key = m->key,
-						 .leader = pid,
-						 .leader_fd = fd_take(&leader_fd),
-						 .flag = flag,
-						 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
+	add_member(h, pid, &leader_fd, flag, &fds[MEMBER_FD_STATUS]);
 	while (h->idle_count > idle_max(h))
 		remove_idle(h, 0);
 }

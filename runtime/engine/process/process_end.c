@@ -334,6 +334,8 @@ static void ending_of(const struct process *p, struct ending *r)
 		ending_limit(r, "idle", p->limits.idle_ms);
 	} else if (p->end != PROCESS_END_NONE || was_sent(p, sig)) {
 		ending_terminated(p, r);
+	} else if (exited && p->last.cause == STATUS_CAUSE_LEADER && p->last.oom_kills) {
+		(void)ending_resource(p, sig, r); /* the kernel has probably killed the leader */
 	} else if (exited && status_cause_text(&p->last, why)) {
 		ending_by_sandbox(r);
 		snprintf(r->message, sizeof r->message, "%s", why);
