@@ -10,61 +10,67 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-static int read_mounts(int fd, struct buf *ret)
-{
-	ssize_t n;
-
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return -1;
-	do {
-		n = read(fd, buf_reserve(ret, 4096), 4096);
-		buf_extend(ret, n > 0 ? (size_t)n : 0);
-	} while (n > 0);
-	return (int)n;
-}
-
-/* A part of a text of mountinfo. */
-struct part {
-	const char *at;
-	size_t len;
-};
-
 /* Removes the beginning of `text`, up to and with the next `end`, and returns it. */
-static struct part take_part(struct part *text, char end)
+static struct mount_part take_part(struct mount_part *text, char end)
 {
 	const char *found = memchr(text->at, end, text->len);
-	struct part r = { text->at, found ? (size_t)(found + 1 - text->at) : text->len };
+	struct mount_part r = { text->at, found ? (size_t)(found + 1 - text->at) : text->len };
 
 	text->at += r.len;
 	text->len -= r.len;
 	return r;
 }
 
-static bool part_is(struct part a, struct part b) { return a.len == b.len && memcmp(a.at, b.at, a.len) == 0; }
-
-/* The words of "36 35 0:52 ROOT PLACE OPTIONS …", each with the blank after it. */
-enum { WORD_ID, WORD_PARENT, WORD_DEVICE, WORD_ROOT, WORD_PLACE, WORD_OPTIONS, WORDS };
-
-struct line {
-	struct part word[WORDS];
-};
-
-static struct line take_line(struct part *text)
+static bool part_is(struct mount_part a, struct mount_part b)
 {
-	struct part left = take_part(text, '\n');
-	struct line r;
+	return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
+}
 
-	for (int i = 0; i < WORDS; i++)
+static struct mount_line take_line(struct mount_part *text)
+{
+	struct mount_part left = take_part(text, '\n');
+	struct mount_line r;
+
+	for (int i = 0; i < MOUNT_WORDS; i++)
 		r.word[i] = take_part(&left, ' ');
+	r.id = strtoul(r.word[MOUNT_ID].at, NULL, 10);
+	r.parent = strtoul(r.word[MOUNT_PARENT].at, NULL, 10);
 	return r;
 }
 
+static void table_done(struct mount_table *t)
+{
+	buf_done(&t->text);
+	free(t->line);
+	*t = (struct mount_table){ 0 };
+}
+
+static int table_read(struct mount_table *t, int fd)
+{
+	ssize_t n;
+	size_t room = 0;
+
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return -1;
+	do {
+		n = read(fd, buf_reserve(&t->text, 4096), 4096);
+		buf_extend(&t->text, n > 0 ? (size_t)n : 0);
+	} while (n > 0);
+	for (struct mount_part text = { t->text.data, t->text.len }; text.len;) {
+		if (t->count == room)
+			t->line = mem_realloc(t->line, (room = room ? room * 2 : 64) * sizeof *t->line);
+		t->line[t->count++] = take_line(&text);
+	}
+	return (int)n;
+}
+
 /* Blanks and some others are \ooo there. Returns the length. */
-static size_t read_path(struct part word, char ret[PATH_MAX])
+static size_t read_path(struct mount_part word, char ret[PATH_MAX])
 {
 	size_t n = 0;
 
@@ -84,9 +90,9 @@ static void copy_end(const char *path, size_t len, char *ret, size_t size)
 }
 
 /* Whether it is the same mount. The path of its root, and what its file system says, can change on the host. */
-static bool is_same(const struct line *a, const struct line *b)
+static bool is_same(const struct mount_line *a, const struct mount_line *b)
 {
-	static const int words[] = { WORD_ID, WORD_PARENT, WORD_DEVICE, WORD_OPTIONS };
+	static const int words[] = { MOUNT_ID, MOUNT_PARENT, MOUNT_DEVICE, MOUNT_OPTIONS };
 
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
 		if (!part_is(a->word[words[i]], b->word[words[i]]))
@@ -96,41 +102,40 @@ static bool is_same(const struct line *a, const struct line *b)
 }
 
 /* Whether it shows a file system that was created for the sandbox. */
-static bool is_own(const struct mount_watch *w, const struct line *l)
+static bool is_own(const struct mount_watch *w, const struct mount_line *l)
 {
-	unsigned major, minor;
+	char *end;
+	const unsigned long major = strtoul(l->word[MOUNT_DEVICE].at, &end, 10);
 
-	if (sscanf(l->word[WORD_DEVICE].at, "%u:%u ", &major, &minor) != 2)
+	if (*end != ':')
 		return true;
+	const dev_t device = makedev((unsigned)major, (unsigned)strtoul(end + 1, NULL, 10));
 	for (unsigned i = 0; i < w->steps->own_count; i++) {
-		if (w->steps->own_devices[i] == makedev(major, minor))
+		if (w->steps->own_devices[i] == device)
 			return true;
 	}
 	return false;
 }
 
 /* Whether it is a file that replaces one of the host's for convenience, not to hide it. */
-static bool is_convenience(const struct mount_watch *w, const struct line *l)
+static bool is_convenience(const struct mount_watch *w, const struct mount_line *l)
 {
 	static const char *const roots[] = { "/" STEP_RESOLVER_COPY "//deleted ", "/" STEP_ACCOUNT_COPY "//deleted " };
 
 	for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
-		if (part_is(l->word[WORD_ROOT], (struct part){ roots[i], strlen(roots[i]) }))
+		if (part_is(l->word[MOUNT_ROOT], (struct mount_part){ roots[i], strlen(roots[i]) }))
 			return is_own(w, l);
 	}
 	return false;
 }
 
-static bool find_parent(const struct mount_watch *w, const struct line *l, struct line *ret)
+static const struct mount_line *find_parent(const struct mount_watch *w, const struct mount_line *l)
 {
-	struct part text = { w->known.data, w->known.len };
-
-	while (text.len) {
-		*ret = take_line(&text);
-		if (part_is(ret->word[WORD_ID], l->word[WORD_PARENT]))
-			return true;
+	for (size_t i = 0; i < w->known.count; i++) {
+		if (w->known.line[i].id == l->parent)
+			return &w->known.line[i];
 	}
-	return false;
+	return NULL;
 }
 
 static bool plan_names(const struct plan_head *plan, const char *folder)
@@ -146,60 +151,58 @@ static bool plan_names(const struct plan_head *plan, const char *folder)
  * Whether it is the host's own mount, below a tree that the sandbox shows read-only. Without it there is what the host
  * has there, as in the rest of the tree: as readable, as little writable. False also in doubt.
  */
-static bool is_hosts(const struct mount_watch *w, const struct line *l)
+static bool is_hosts(const struct mount_watch *w, const struct mount_line *l)
 {
-	struct line parent;
+	const struct mount_line *parent = is_own(w, l) ? NULL : find_parent(w, l);
 	char place[PATH_MAX];
 
-	if (is_own(w, l) || !find_parent(w, l, &parent) || is_own(w, &parent))
+	if (!parent || is_own(w, parent) || strncmp(parent->word[MOUNT_OPTIONS].at, "ro,", 3) != 0)
 		return false;
-	read_path(l->word[WORD_PLACE], place);
-	return strncmp(parent.word[WORD_OPTIONS].at, "ro,", 3) == 0 && !plan_names(w->steps->plan, place);
+	read_path(l->word[MOUNT_PLACE], place);
+	return !plan_names(w->steps->plan, place);
 }
 
-static bool may_go(const struct mount_watch *w, const struct line *l) { return is_convenience(w, l) || is_hosts(w, l); }
+static bool may_go(const struct mount_watch *w, const struct mount_line *l)
+{
+	return is_convenience(w, l) || is_hosts(w, l);
+}
 
 /* ---- places that a rename on the host can change ---- */
 
-static bool has_child(const struct mount_watch *w, const struct line *l)
+static bool has_child(const struct mount_watch *w, const struct mount_line *l)
 {
-	struct part text = { w->known.data, w->known.len };
-
-	while (text.len) {
-		const struct line child = take_line(&text);
-
-		if (part_is(child.word[WORD_PARENT], l->word[WORD_ID]) && !may_go(w, &child))
+	for (size_t i = 0; i < w->known.count; i++) {
+		if (w->known.line[i].parent == l->id && !may_go(w, &w->known.line[i]))
 			return true;
 	}
 	return false;
 }
 
 /* Whether its place must be watched: nothing is renamed in file systems of the sandbox and in /proc. */
-static bool can_move(const struct mount_watch *w, const struct line *l)
+static bool can_move(const struct mount_watch *w, const struct mount_line *l)
 {
-	struct line parent;
 	static const char proc[] = "/proc/";
+	const struct mount_line *parent = find_parent(w, l);
 
 	/* The place of what is mounted on it, or below, tells the same. */
-	return find_parent(w, l, &parent) && !is_own(w, &parent) && !may_go(w, l) && !has_child(w, l) &&
-	       strncmp(l->word[WORD_PLACE].at, proc, sizeof proc - 1) != 0;
+	return parent && !is_own(w, parent) && strncmp(l->word[MOUNT_PLACE].at, proc, sizeof proc - 1) != 0 &&
+	       !may_go(w, l) && !has_child(w, l);
 }
 
 /* If a place cannot be opened, for instance because the command cannot search its folder, all mounts are compared. */
 static void watch_places(struct mount_watch *w)
 {
-	struct part text = { w->known.data, w->known.len };
 	char path[PATH_MAX];
 
 	w->links_fd = w->steps->self_fds >= 0 ? fcntl(w->steps->self_fds, F_DUPFD_CLOEXEC, 0)
 					      : open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	w->blind = w->links_fd < 0;
-	while (text.len && !w->blind) {
-		const struct line line = take_line(&text);
+	for (size_t i = 0; i < w->known.count && !w->blind; i++) {
+		const struct mount_line *line = &w->known.line[i];
 
-		if (!can_move(w, &line))
+		if (!can_move(w, line))
 			continue;
-		read_path(line.word[WORD_PLACE], path);
+		read_path(line->word[MOUNT_PLACE], path);
 		const int fd = w->places == MOUNT_WATCH_PLACES ? -1 : open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		w->blind = fd < 0;
 		if (fd >= 0)
@@ -268,7 +271,7 @@ static bool watch_absent(struct mount_watch *w)
 int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
 {
 	*w = (struct mount_watch){ .steps = steps, .fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) };
-	if (w->fd < 0 || read_mounts(w->fd, &w->known) < 0)
+	if (w->fd < 0 || table_read(&w->known, w->fd) < 0)
 		return -1;
 	watch_places(w);
 	/* What was lost after the open is not among the known ones. */
@@ -316,39 +319,28 @@ enum status_cause mount_watch_check(struct mount_watch *w, char *ret_path, size_
 
 /* ---- lost mounts ---- */
 
-/* `rest` is what remains of the present mounts, which have the same order: a kept one is taken from it. */
-static bool is_kept(const struct line *l, struct part *rest)
-{
-	struct part after = *rest;
-	struct line next = { 0 };
-
-	if (after.len)
-		next = take_line(&after);
-	if (!is_same(l, &next))
-		return false;
-	*rest = after;
-	return part_is(l->word[WORD_PLACE], next.word[WORD_PLACE]);
-}
-
 bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size)
 {
-	struct buf now = BUF_INIT;
-	bool intact = read_mounts(w->fd, &now) == 0 && now.len > 0;
-	struct part is = { now.data, now.len }, was = { w->known.data, w->known.len };
-	struct line line = { 0 };
-	char path[PATH_MAX];
+	struct mount_table now = { 0 };
+	const struct mount_line *lost = NULL;
+	char path[PATH_MAX] = "";
+	bool intact = table_read(&now, w->fd) == 0 && now.count > 0;
+	size_t next = 0; /* those that are kept have the same order */
 
-	while (intact && was.len) {
-		line = take_line(&was);
-		intact = is_kept(&line, &is) || may_go(w, &line);
+	for (size_t i = 0; intact && !lost && i < w->known.count; i++) {
+		const struct mount_line *l = &w->known.line[i];
+		const bool same = next < now.count && is_same(l, &now.line[next]);
+		const bool kept = same && part_is(l->word[MOUNT_PLACE], now.line[next].word[MOUNT_PLACE]);
+
+		next += same;
+		if (!kept && !may_go(w, l))
+			lost = l;
 	}
-	if (intact && is.len) {
-		line = take_line(&is);
-		intact = false;
-	}
-	if (!intact)
-		copy_end(path, read_path(line.word[WORD_PLACE], path), ret_lost, size);
-	buf_done(&w->known);
+	if (intact && !lost && next < now.count)
+		lost = &now.line[next];
+	if (lost)
+		copy_end(path, read_path(lost->word[MOUNT_PLACE], path), ret_lost, size);
+	table_done(&w->known);
 	w->known = now;
-	return intact;
+	return intact && !lost;
 }

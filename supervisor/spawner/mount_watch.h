@@ -34,6 +34,26 @@
 
 struct step_context;
 
+/* A part of a text of mountinfo. */
+struct mount_part {
+	const char *at;
+	size_t len;
+};
+
+/* The words of "36 35 0:52 ROOT PLACE OPTIONS …", each with the blank after it. */
+enum { MOUNT_ID, MOUNT_PARENT, MOUNT_DEVICE, MOUNT_ROOT, MOUNT_PLACE, MOUNT_OPTIONS, MOUNT_WORDS };
+
+struct mount_line {
+	struct mount_part word[MOUNT_WORDS];
+	unsigned long id, parent;
+};
+
+struct mount_table {
+	struct buf text; /* mountinfo */
+	struct mount_line *line;
+	size_t count;
+};
+
 #define MOUNT_WATCH_PLACES 64u
 
 struct mount_place {
@@ -43,10 +63,10 @@ struct mount_place {
 
 struct mount_watch {
 	const struct step_context *steps;
-	int fd;           /* polls as POLLPRI when mounts have changed */
-	struct buf known; /* the lines of mountinfo */
-	int links_fd;     /* the init's own /proc/self/fd */
-	bool blind;       /* not all places are known */
+	int fd; /* polls as POLLPRI when mounts have changed */
+	struct mount_table known;
+	int links_fd; /* the init's own /proc/self/fd */
+	bool blind;   /* not all places are known */
 	struct mount_place place[MOUNT_WATCH_PLACES];
 	size_t places;
 	uint16_t absent[PLAN_MOUNTS_MAX]; /* numbers of the plan's hidden paths that the host can create */
