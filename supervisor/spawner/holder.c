@@ -516,7 +516,7 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 	init_set_oom_score(in, "0");
 	if (pid < 0) {
 		h->flag_used[flag] = false;
-		fail_member(status, STEP_CLONE, errno, "");
+		fail_member(status, STEP_CLONE, errno, errno == EAGAIN ? "limit on processes of the sandbox" : "");
 		return;
 	}
 	add_member(h, pid, &leader_fd, flag, &fds[MEMBER_FD_STATUS]);

@@ -318,6 +318,35 @@ def cpu_of(home, process):
     return row and row.split()[3] not in ("-", "0ms", "0.0s")
 
 
+def test_memory_limit_is_the_reason_when_a_leader_is_killed(home):
+    """Where no process of a command is larger than its leader, the kernel may choose the leader."""
+    with client(home) as rpc:
+        if refused(rpc, memoryBytes=64 << 20):
+            raise Skip("no cgroup limits memory here")
+        sandbox = rpc.call("create_sandbox", cwd=rpc.work, limits={"memoryBytes": 48 << 20})["sandboxId"]
+        for _ in range(3):
+            end = rpc.run("head -c 100M /dev/zero > /tmp/x", sandboxId=sandbox)[1]
+            assert end["status"] == "failed" and end["limit"] == "memory" and end["message"].startswith("the memory limit was reached"), end
+        other = rpc.call("create_sandbox", cwd=rpc.work, limits={"memoryBytes": 256 << 20})["sandboxId"]
+        end = rpc.run("kill -9 $PPID; sleep 1000", sandboxId=other)[1]
+        assert end["status"] == "failed" and end["message"] == "its leader was killed or stopped", end
+
+
+def test_start_names_the_limit_on_processes(home):
+    """When other commands of the sandbox have reached it."""
+    fill = "import os, time\ntry:\n  while os.fork(): pass\nexcept OSError: print('full', flush=True)\ntime.sleep(1000)"
+    with client(home) as rpc:
+        if refused(rpc, pids=30):
+            raise Skip("no cgroup limits processes here")
+        sandbox = rpc.call("create_sandbox", cwd=rpc.work, limits={"pids": 30})["sandboxId"]
+        filling = rpc.start(["python3", "-c", fill], sandboxId=sandbox)["processId"]
+        until("no more processes can be created", lambda: b"full" in rpc.outputs(filling)["stdout"])
+        e = rpc.fails("start_process", {"command": ["true"], "sandboxId": sandbox})
+        assert "clone: limit on processes of the sandbox: Resource temporarily unavailable" in e.message, e
+        assert rpc.call("terminate_process", processId=filling, graceMs=0)["treeEmpty"] is True
+        assert rpc.run(["true"], sandboxId=sandbox)[1]["exitCode"] == 0
+
+
 def test_profile_can_set_the_same_limits(home):
     def policy(text):
         with open(os.path.join(home.dir, "policy.json"), "w") as f:

@@ -454,20 +454,6 @@ def test_sandbox_with_limits_leaves_no_cgroup():
         rpc.start(["sleep", "1000"], sandboxId=sandbox)
 
 
-def test_memory_limit_is_the_reason_when_a_leader_is_killed():
-    """Where no process of a command is larger than its leader, the kernel may choose the leader."""
-    if os.geteuid() != 0:
-        raise Skip("requires root: a plain user may have no cgroups")
-    with Home() as home, home.rpc() as rpc:
-        sandbox = create(rpc, home, limits={"memoryBytes": 48 << 20})
-        for _ in range(3):
-            end = rpc.run("head -c 100M /dev/zero > /tmp/x", sandboxId=sandbox)[1]
-            assert end["status"] == "failed" and end["limit"] == "memory" and end["message"].startswith("the memory limit was reached"), end
-        other = create(rpc, home, limits={"memoryBytes": 256 << 20})
-        end = rpc.run("kill -9 $PPID; sleep 1000", sandboxId=other)[1]
-        assert end["status"] == "failed" and end["message"] == "its leader was killed or stopped", end
-
-
 def test_idle_leaders_do_not_count_for_limits(home):
     """While a command runs, no leader waits for another one, unless there is one for each 1,024 processes of the limit, as in the profile."""
     if os.geteuid() != 0:
