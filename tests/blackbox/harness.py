@@ -265,6 +265,18 @@ class Rpc:
 
 # ---- a daemon of one's own ----
 
+def fill_store(rpc, session=None):
+    """Emits events until the quota is reached; returns the error of the one that was rejected."""
+    session = session or rpc.call("create_session")["sessionId"]
+    body = {"type": "run.status", "payload": {"phase": "x", "title": os.urandom(15000).hex()}}
+    for _ in range(2000):
+        try:
+            rpc.call("emit_events", sessionId=session, events=[body] * 5)
+        except RpcError as e:
+            return e
+    raise AssertionError("the store does not get full")
+
+
 def environment(**more):
     env = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/"), "TMPDIR": tempfile.gettempdir()}
     env.update({k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")})

@@ -1,6 +1,5 @@
 """The store's verbs: verify, stats, backup, compact, rebuild, prune; and corruption, which is reported and never returned as data."""
 
-import contextlib
 import json
 import os
 import re
@@ -253,21 +252,14 @@ def test_the_same_log_after_every_kind_of_restart(home):
 def test_full_store_rejects_new_work_and_serves_reads():
     with Home({"storeQuotaBytes": 8 << 20}) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
-        body = {"type": "run.status", "payload": {"phase": "x", "title": secrets.token_hex(15000)}}
-        error = None
-        for _ in range(2000):
-            try:
-                rpc.call("emit_events", sessionId=session, events=[body] * 5)
-            except harness.RpcError as e:
-                error = e
-                break
-        assert error and error.code == -32012, error
+        error = harness.fill_store(rpc, session)
+        assert error.code == -32012, error
         assert rpc.call("list_events", limit=5)["events"], "reading continues"
         assert rpc.call("verify_store")["ok"] is True
         rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
         home.cli("store", "compact")
         session = rpc.call("create_session")["sessionId"]  # the other one was pruned with its events
-        rpc.call("emit_events", sessionId=session, events=[body])
+        rpc.call("emit_events", sessionId=session, events=[{"type": "run.status", "payload": {"phase": "x"}}])
 
 
 def test_full_store_delays_output_and_loses_none():
@@ -284,9 +276,7 @@ def test_full_store_delays_output_and_loses_none():
         process = rpc.start(f"while [ ! -e {go} ]; do sleep 0.05; done; seq 1000; seq 1000 >&2", cwd=home.work)["processId"]
         follower = home.cli_start("attach", process)
         until("it is followed", lambda: rpc.call("get_health")["subscriptions"])
-        with contextlib.suppress(harness.RpcError):
-            for _ in range(2000):
-                rpc.call("emit_events", sessionId=session, events=[body] * 5)
+        harness.fill_store(rpc, session)
         assert rpc.call("get_store_stats")["full"] is True
         open(go, "w").close()
         stalled = until("it is told that output stalls", lambda: errors("output_stalled"))

@@ -90,6 +90,21 @@ def test_close_ends_the_whole_tree(home):
         rpc.fails("close_subagent", {"subagentId": child["subagentId"]}, code=-32015)
 
 
+def test_a_close_that_cannot_be_recorded_ends_nothing():
+    with harness.Home({"storeQuotaBytes": 8 << 20}) as home, home.rpc() as rpc:
+        p = parent(rpc)
+        kept, other = spawn(rpc, p, command=["cat"])["subagentId"], spawn(rpc, p)["subagentId"]
+        harness.until("it runs", lambda: one(rpc, kept)["status"] == "running")
+        harness.fill_store(rpc)
+        rpc.fails("close_subagent", {"subagentId": kept}, code=-32012)
+        rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+        rpc.call("compact_store")
+        rpc.call("close_subagent", subagentId=other)
+        rpc.call("send_subagent_input", subagentId=kept, input="it runs\n", eof=True)
+        s = rpc.call("wait_subagents", subagentIds=[kept], timeoutMs=60000)["subagents"][0]
+        assert s["status"] == "completed" and rpc.call("read_output", outputRef=s["outputRef"])["data"] == "it runs\n", s
+
+
 def test_client_can_run_a_subagent_and_report(home):
     with home.rpc() as rpc:
         p = parent(rpc)

@@ -542,10 +542,8 @@ static void close_one(struct transaction *tx, const struct subagent_doc *doc, co
 				     tx->caller.request_id);
 	else
 		subagent_closed_fact(tx, doc, reason, tx->caller.request_id);
-	subagent_after_commit(tx->engine, doc->subagentId, p != NULL);
+	transaction_after_commit(tx, p ? end_process : subagent_ended, doc->subagentId);
 }
-
-static void after_closing(struct engine *engine, const char *id) { subagent_run_after(engine, end_process); }
 
 /* Also for one that has ended: its children may outlive it. The reply does not wait for processes to end. */
 void engine_close_subagent(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
@@ -571,7 +569,6 @@ void engine_close_subagent(struct engine *engine, const json_t *params, const st
 	} else {
 		close_one(tx, &doc, reason ? reason : "closed", 0);
 	}
-	transaction_after_commit(tx, after_closing, id);
 	jw_kstr(&tx->w, "subagentId", id);
 	jw_kstr(&tx->w, "status", runs ? "closing" : "closed");
 	transaction_commit(tx);
@@ -601,7 +598,6 @@ void task_subagents_end(struct engine *engine, const char *task_id, const char *
 	struct transaction *tx = transaction_new_internal(engine);
 
 	close_below(tx, VIEW_TASK_SUBAGENT, task_id, reason, 0);
-	transaction_after_commit(tx, after_closing, task_id);
 	transaction_commit(tx);
 }
 

@@ -2,7 +2,7 @@
 #define BAILIFF_ENGINE_SUBAGENT_PRIVATE_H
 
 /*
- * Steps for subagents that wait for a commit, a start or an end, between subagent.c and subagent_wait.c. None of it
+ * Steps for subagents that wait for a start or an end, between subagent.c and subagent_wait.c. None of it
  * survives the runtime.
  */
 
@@ -27,8 +27,5 @@ void subagent_write_input(struct engine *engine, const struct subagent_doc *d, c
 void subagent_first_input(struct engine *engine, const char *id, const char *text, bool eof);
 void subagent_forget_input(struct engine *engine, const char *id);
 void subagent_give_first_input(struct engine *engine, const struct subagent_doc *d, const char *process_id);
-/* What to do after the commit of a closing: end its process, or only reply to its waiters. */
-void subagent_after_commit(struct engine *engine, const char *id, bool end);
-void subagent_run_after(struct engine *engine, void (*end)(struct engine *engine, const char *id));
 
 #endif

@@ -1,4 +1,4 @@
-/* Clients that wait for subagents, input that arrives before a process, and steps that follow a commit. */
+/* Clients that wait for subagents, and input that arrives before a process. */
 
 #include "runtime/engine/work/subagent_private.h"
 #include "runtime/view/view.h"
@@ -229,45 +229,14 @@ void subagent_give_first_input(struct engine *engine, const struct subagent_doc 
 	} while (n);
 }
 
-/* ---- steps after a commit ---- */
-
-void subagent_after_commit(struct engine *engine, const char *id, bool end)
-{
-	struct subagent_after *n = mem_zalloc(1, sizeof *n);
-
-	id_copy(n->id, id);
-	n->end = end;
-	TAILQ_INSERT_TAIL(&engine->work->subagents.after, n, link);
-}
-
-/* Takes each entry off the list before acting on it, so that the list may change meanwhile. */
-void subagent_run_after(struct engine *engine, void (*end)(struct engine *engine, const char *id))
-{
-	struct subagent_after *n;
-
-	while ((n = TAILQ_FIRST(&engine->work->subagents.after))) {
-		TAILQ_REMOVE(&engine->work->subagents.after, n, link);
-		if (n->end)
-			end(engine, n->id);
-		else
-			subagent_ended(engine, n->id);
-		free(n);
-	}
-}
-
 /* At shutdown every waiting client gets an error; the rest is repeated by recovery or dropped. */
 void subagent_done(struct engine *engine)
 {
 	struct subagent_waiter *w;
 	struct queued_input *n;
-	struct subagent_after *a;
 
 	while ((w = TAILQ_FIRST(&engine->work->subagents.waiters)))
 		reject_waiter(engine, w, "the daemon is stopping");
 	while ((n = TAILQ_FIRST(&engine->work->subagents.inputs)))
 		free_input(engine, n);
-	while ((a = TAILQ_FIRST(&engine->work->subagents.after))) {
-		TAILQ_REMOVE(&engine->work->subagents.after, a, link);
-		free(a);
-	}
 }

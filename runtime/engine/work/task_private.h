@@ -48,17 +48,9 @@ struct queued_input {
 	bool eof; /* close stdin after it */
 };
 
-/* What to do for a subagent once its closing is durable. */
-struct subagent_after {
-	TAILQ_ENTRY(subagent_after) link;
-	char id[ID_SIZE];
-	bool end; /* end its process; otherwise only reply to its waiters */
-};
-
 struct subagent_waits {
 	TAILQ_HEAD(, subagent_waiter) waiters;
 	TAILQ_HEAD(, queued_input) inputs;
-	TAILQ_HEAD(, subagent_after) after;
 };
 
 /* The connection of the client that works on an attempt. */

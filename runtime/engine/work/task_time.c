@@ -249,7 +249,6 @@ void work_init(struct engine *engine)
 	engine->work = mem_zalloc(1, sizeof *engine->work);
 	TAILQ_INIT(&engine->work->subagents.waiters);
 	TAILQ_INIT(&engine->work->subagents.inputs);
-	TAILQ_INIT(&engine->work->subagents.after);
 	engine->work->task_poll_ns = engine->work->job_poll_ns = engine->work->lease_poll_ns = UINT64_MAX;
 }
 
