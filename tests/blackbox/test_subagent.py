@@ -90,6 +90,22 @@ def test_close_ends_the_whole_tree(home):
         rpc.fails("close_subagent", {"subagentId": child["subagentId"]}, code=-32015)
 
 
+def test_close_reaches_everything_below(home):
+    """However deep, and below a child that has ended."""
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        top = spawn(rpc, p)
+        chain = [top]
+        for _ in range(20):
+            chain.append(rpc.call("spawn_subagent", threadId=chain[-1]["threadId"], role="helper"))
+        beside = spawn(rpc, p)
+        rpc.call("report_subagent", subagentId=chain[10]["subagentId"], status="completed")
+        rpc.call("close_subagent", subagentId=top["subagentId"])
+        expected = ["closed"] * 10 + ["completed"] + ["closed"] * 10
+        assert [one(rpc, s["subagentId"])["status"] for s in chain] == expected
+        assert one(rpc, beside["subagentId"])["status"] == "running"
+
+
 def test_a_close_that_cannot_be_recorded_ends_nothing():
     with harness.Home({"storeQuotaBytes": 8 << 20}) as home, home.rpc() as rpc:
         p = parent(rpc)

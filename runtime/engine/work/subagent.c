@@ -14,8 +14,7 @@
 #define START_MAX (16u * 1024) /* of the command's JSON, which is part of events and of the document */
 #define INPUT_MAX (1u << 20)
 #define OUTPUT_EVERY_NS 1000000000ull
-#define CHILDREN_MAX 1000u /* of one parent */
-#define DEPTH_MAX 16u      /* of nested subagents that are closed together */
+#define PARENT_CLOSED "its parent was closed"
 
 struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id)
 {
@@ -509,40 +508,77 @@ static void end_process(struct engine *engine, const char *id)
 		process_enforce_end(p, PROCESS_END_USER, &p->by, SIGTERM, engine->o.stop_grace_ms, "parent_cancelled");
 }
 
-static void close_one(struct transaction *tx, const struct subagent_doc *doc, const char *reason, unsigned depth);
-
 /*
- * Closes the subagents below a thread or a task, with everything below them. Records the intent first. Processes are
- * asked to end after the commit, and subagent.closed follows their end.
+ * Records the intent first. A process is asked to end after the commit, and subagent.closed follows its end.
  */
-static void close_below(struct transaction *tx, enum view_kind kind, const char *owner, const char *reason,
-			unsigned depth)
-{
-	view_ids_auto struct view_ids children = VIEW_IDS_INIT;
-
-	id_list_read(tx->engine, kind, owner, CHILDREN_MAX, &children);
-	for (size_t i = 0; i < children.n; i++) {
-		buf_auto struct buf text = BUF_INIT;
-		struct subagent_doc child;
-
-		if (subagent_doc_of(tx->engine, children.id[i], &text, &child) && !subagent_doc_ended(&child) &&
-		    !child.closing)
-			close_one(tx, &child, reason, depth + 1);
-	}
-}
-
-static void close_one(struct transaction *tx, const struct subagent_doc *doc, const char *reason, unsigned depth)
+static void close_one(struct transaction *tx, const struct subagent_doc *doc, const char *reason)
 {
 	struct process *p = live_process(tx->engine, doc->subagentId);
 
-	if (depth < DEPTH_MAX) /* bounds the recursion */
-		close_below(tx, VIEW_THREAD_SUBAGENT, doc->threadId, "its parent was closed", depth);
 	if (p)
 		subagent_status_fact(tx->engine, tx, doc, doc->status, reason, false, true, p->id,
 				     tx->caller.request_id);
 	else
 		subagent_closed_fact(tx, doc, reason, tx->caller.request_id);
 	transaction_after_commit(tx, p ? end_process : subagent_ended, doc->subagentId);
+}
+
+/* Subagents to close, parents before their children. */
+struct subagent_tree {
+	struct subagent_node {
+		char id[ID_SIZE], thread[ID_SIZE];
+		bool live;
+	} * nodes;
+	size_t count, cap;
+	struct strmap seen;
+};
+
+static void tree_done(struct subagent_tree *t)
+{
+	free(t->nodes);
+	strmap_done(&t->seen);
+}
+
+/* Of this thread or task, without those below. */
+static void tree_add(struct subagent_tree *t, struct engine *engine, enum view_kind kind, const char *owner)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+
+	id_list_read(engine, kind, owner, ID_LIST_ALL, &ids);
+	for (size_t i = 0; i < ids.n; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct subagent_doc d;
+
+		if (!subagent_doc_of(engine, ids.id[i], &text, &d) || strmap_put(&t->seen, ids.id[i], t))
+			continue;
+		if (t->count == t->cap) {
+			t->cap = t->cap ? 2 * t->cap : 16;
+			t->nodes = mem_realloc(t->nodes, t->cap * sizeof *t->nodes);
+		}
+		struct subagent_node *n = &t->nodes[t->count++];
+		id_copy(n->id, d.subagentId);
+		id_copy(n->thread, d.threadId);
+		n->live = !subagent_doc_ended(&d) && !d.closing;
+	}
+}
+
+/* Closes those that are live, of this thread or task and below, also below those that have ended. */
+static void close_below(struct transaction *tx, enum view_kind kind, const char *owner, const char *reason)
+{
+	struct subagent_tree tree = { 0 };
+
+	tree_add(&tree, tx->engine, kind, owner);
+	const size_t direct = tree.count;
+	for (size_t i = 0; i < tree.count; i++)
+		tree_add(&tree, tx->engine, VIEW_THREAD_SUBAGENT, tree.nodes[i].thread);
+	for (size_t i = tree.count; i-- > 0;) {
+		buf_auto struct buf text = BUF_INIT;
+		struct subagent_doc d;
+
+		if (tree.nodes[i].live && subagent_doc_of(tx->engine, tree.nodes[i].id, &text, &d))
+			close_one(tx, &d, i < direct ? reason : PARENT_CLOSED);
+	}
+	tree_done(&tree);
 }
 
 /* Also for one that has ended: its children may outlive it. The reply does not wait for processes to end. */
@@ -562,13 +598,8 @@ void engine_close_subagent(struct engine *engine, const json_t *params, const st
 		err_set(&e, ERR_STATE, "subagent '%.64s' is %s already", id, doc.closing ? "being closed" : "closed");
 		return transaction_reject(tx, &e);
 	}
-	/* It has no process to end, but its children may still run. */
-	if (subagent_doc_ended(&doc)) {
-		subagent_closed_fact(tx, &doc, reason ? reason : "closed", c->request_id);
-		close_below(tx, VIEW_THREAD_SUBAGENT, doc.threadId, "its parent was closed", 0);
-	} else {
-		close_one(tx, &doc, reason ? reason : "closed", 0);
-	}
+	close_below(tx, VIEW_THREAD_SUBAGENT, doc.threadId, PARENT_CLOSED);
+	close_one(tx, &doc, reason ? reason : "closed");
 	jw_kstr(&tx->w, "subagentId", id);
 	jw_kstr(&tx->w, "status", runs ? "closing" : "closed");
 	transaction_commit(tx);
@@ -580,7 +611,7 @@ bool task_subagents_open(struct engine *engine, const char *task_id)
 {
 	view_ids_auto struct view_ids subagents = VIEW_IDS_INIT;
 
-	id_list_read(engine, VIEW_TASK_SUBAGENT, task_id, CHILDREN_MAX, &subagents);
+	id_list_read(engine, VIEW_TASK_SUBAGENT, task_id, ID_LIST_ALL, &subagents);
 	for (size_t i = 0; i < subagents.n; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct subagent_doc doc;
@@ -597,7 +628,7 @@ void task_subagents_end(struct engine *engine, const char *task_id, const char *
 {
 	struct transaction *tx = transaction_new_internal(engine);
 
-	close_below(tx, VIEW_TASK_SUBAGENT, task_id, reason, 0);
+	close_below(tx, VIEW_TASK_SUBAGENT, task_id, reason);
 	transaction_commit(tx);
 }
 
