@@ -126,10 +126,23 @@ static int put_expiry(struct store *store, MDB_txn *txn, const struct group_entr
 	return 0;
 }
 
+/* Without a value it is removed. */
+static int put_meta(struct store *store, MDB_txn *txn, const struct group_entry *n, struct err *e)
+{
+	struct db_key k = { .len = 0 };
+
+	db_key_add(&k, META_USER, strlen(META_USER));
+	db_key_add(&k, n->key, n->key_len);
+	MDB_val key = db_key_val(&k);
+	if (n->len)
+		return db_seal_put(txn, store->db.t[DB_META], &key, n->data, n->len, e);
+	int rc = mdb_del(txn, store->db.t[DB_META], &key, NULL);
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "remove a meta value");
+}
+
 static int put_entry(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
 {
 	MDB_val key = { .mv_size = n->key_len, .mv_data = (void *)(uintptr_t)n->key };
-	struct db_key k;
 
 	switch (n->tag) {
 	case GROUP_EVENT: return put_event(store, txn, n, g, e);
@@ -137,12 +150,7 @@ static int put_entry(struct store *store, MDB_txn *txn, const struct group_entry
 	case GROUP_INLINE: return db_seal_put(txn, store->db.t[DB_BLOBS], &key, n->data, n->len, e);
 	case GROUP_EXPIRE: return put_expiry(store, txn, n, g, e);
 	case GROUP_IDEM: return idempotency_record_put(txn, &store->db, n, e);
-	case GROUP_META:
-		db_key_reset(&k);
-		db_key_add(&k, META_USER, strlen(META_USER));
-		db_key_add(&k, n->key, n->key_len);
-		key = db_key_val(&k);
-		return db_seal_put(txn, store->db.t[DB_META], &key, n->data, n->len, e);
+	case GROUP_META: return put_meta(store, txn, n, e);
 	case GROUP_TAGS: break;
 	}
 	return err_set(e, ERR_INTERNAL, "a group has an entry of an unknown kind");

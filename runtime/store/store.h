@@ -116,7 +116,7 @@ void store_batch_inline(struct store_batch *b, const char *output_ref, const voi
 /* Stores the result of a request by (uid, key); a later one with the same key replaces it. */
 void store_batch_idempotency(struct store_batch *b, uint32_t uid, const char *key, const char *method,
 			     const uint8_t body_hash[32], const char *result_json, size_t n);
-/* Stores a value that is not a read model (policy hash, …) in the `meta` table. */
+/* Stores a value that is not a read model (policy hash, …) in the `meta` table; without bytes it is removed. */
 void store_batch_meta(struct store_batch *b, const char *key, const void *p, size_t n);
 
 enum {

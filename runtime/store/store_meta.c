@@ -171,7 +171,7 @@ int store_meta_get(struct store *store, const char *key, struct buf *out, struct
 	newer = layer_note(r.over, 1u << GROUP_META, 0, key);
 	if (newer) {
 		buf_append(out, newer->data, newer->len);
-		return 0;
+		return newer->len == 0; /* it is removed */
 	}
 	kv = db_key_val(&k);
 	rc = db_seal_get(r.txn, r.db->t[DB_META], &kv, &p, &n, e);

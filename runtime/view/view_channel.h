@@ -20,5 +20,7 @@ int view_channel_summary(struct store *s, const char *session_id, struct jw *w, 
 /* The acknowledged sequence. Not an event: acknowledging one must not write another. */
 uint64_t view_channel_acked(struct store *s, const char *channel_id);
 #define CHANNEL_ACK_KEY "channel.acked."
+/* The meta value of an action that a channel's peer may answer: the channel's id, until it is resolved. */
+#define CHANNEL_ACTION_KEY "channel.action."
 
 #endif

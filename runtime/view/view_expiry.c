@@ -13,6 +13,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
 #include "runtime/store/store.h"
+#include "runtime/view/view_evidence.h"
 
 #include <string.h>
 
@@ -31,7 +32,8 @@ enum {
 	OF_TASK,
 	OF_INTERNAL_TASK, /* no other task can depend on it */
 	OF_JOB,
-	OF_EVIDENCE
+	OF_EVIDENCE,
+	OF_TRIAL
 };
 
 enum form {
@@ -46,8 +48,8 @@ static const struct {
 	unsigned owner;
 	uint8_t kind;
 	enum form form;
-	unsigned member; /* LIST: what the last part of the key names, removed as well; 0 = nothing */
-	const char *word;
+	unsigned member;  /* LIST: what the last part of the key names, removed as well; 0 = nothing */
+	const char *word; /* LIST: keys "<owner>/<word>/…"; NULL = all */
 } rows[] = {
 	{ OF_SESSION, VIEW_SESSION, DOCUMENT },
 	{ OF_SESSION, VIEW_SESSION_THREAD, LIST, OF_THREAD },
@@ -63,6 +65,9 @@ static const struct {
 	{ OF_SESSION, VIEW_MODEL_REQUEST, LIST },
 	{ OF_SESSION, VIEW_EVIDENCE_CONTENT, LIST },
 	{ OF_SESSION, VIEW_COMPARISON, LIST },
+	{ OF_SESSION, VIEW_BENCHMARK_KNOWN, LIST, 0, "d" },
+	{ OF_SESSION, VIEW_BENCHMARK_KNOWN, LIST, 0, "c" },
+	{ OF_SESSION, VIEW_BENCHMARK_KNOWN, LIST, OF_TRIAL, "t" },
 	{ OF_SESSION, VIEW_ARTIFACT, LIST },
 	{ OF_SESSION, VIEW_OWNER_EVIDENCE, LIST, OF_EVIDENCE },
 	{ OF_SESSION, VIEW_BLOCKED_TASK, OPEN },
@@ -136,6 +141,7 @@ static const struct {
 	{ OF_JOB, VIEW_JOB_RUNNING, OPEN },
 	{ OF_JOB, VIEW_JOB_AGAIN, OPEN },
 	{ OF_EVIDENCE, VIEW_EVIDENCE, DOCUMENT },
+	{ OF_TRIAL, VIEW_TRIAL, DOCUMENT }, /* and two entries of lists (visit_trial) */
 };
 
 /* ---- search ---- */
@@ -231,7 +237,8 @@ static int visit_document(struct expiry_search *s, uint8_t kind, enum form form,
 /* Passes on every entry of a list and queues the members and outputs that it names. */
 static int visit_list(struct expiry_search *s, size_t row, const char *owner, found_fn fn, void *ctx, struct err *e)
 {
-	mem_auto char *prefix = mem_printf("%s/", owner);
+	const char *word = rows[row].word;
+	mem_auto char *prefix = mem_printf("%s/%s%s", owner, word ? word : "", word ? "/" : "");
 
 	buf_reset(&s->keys);
 	buf_reset(&s->texts);
@@ -244,6 +251,23 @@ static int visit_list(struct expiry_search *s, size_t row, const char *owner, fo
 			add_owner(s, rows[row].member, strrchr(key, '/') + 1);
 	}
 	return add_outputs(s, buf_cstr(&s->texts), e);
+}
+
+/* A trial's entries in lists that begin with what its document names. */
+static int visit_trial(struct expiry_search *s, const char *id, found_fn fn, void *ctx, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char key[VIEW_TRIAL_KEY];
+	struct trial_doc d;
+	int r = view_read(s->store, &trial_schema, id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_trial_key((uint32_t)d.uid, d.datasetId, d.configurationId, d.trialId, key);
+	fn(ctx, VIEW_CONFIGURATION_TRIAL, key);
+	snprintf(key, sizeof key, "%s/%s", d.runId, d.trialId);
+	fn(ctx, VIEW_RUN_TRIAL, key);
+	return 0;
 }
 
 /* Applies all rows of the table to one owner. */
@@ -261,7 +285,7 @@ static int visit_owner(struct expiry_search *s, const struct owner *o, found_fn 
 		if (r < 0)
 			return -1;
 	}
-	return 0;
+	return o->what == OF_TRIAL && !s->alive ? visit_trial(s, o->id, fn, ctx, e) : 0;
 }
 
 static bool stop_at_first(void *ctx, const char *id, size_t id_len, const char *json, size_t len)

@@ -8,6 +8,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_channel.h"
 #include "runtime/view/view_documents.h"
 #include "runtime/view/view_ids.h"
 #include "supervisor/host/config.h"
@@ -236,16 +237,34 @@ static const char *expired_fact(struct leaving *l, const char *at, const char *e
 	return at;
 }
 
-/* Outputs of the session are removed in the same batch as its documents. */
+/* What is stored under a document's id, but not in the read models. */
+static void expire_with(struct store_batch *batch, unsigned long kind, const char *id)
+{
+	static const struct {
+		enum view_kind kind;
+		const char *meta;
+	} values[] = {
+		{ VIEW_CHANNEL, CHANNEL_ACK_KEY },
+		{ VIEW_ACTION, CHANNEL_ACTION_KEY },
+	};
+
+	if (kind == VIEW_OUTPUT) /* including those without a process */
+		store_batch_expire_output(batch, id);
+	for (size_t i = 0; i < countof(values); i++) {
+		mem_auto char *name = mem_printf("%s%s", values[i].meta, id);
+
+		if (values[i].kind == kind)
+			store_batch_meta(batch, name, NULL, 0);
+	}
+}
+
+/* All of it is removed in the same batch as the session's documents. */
 static void expire_session(struct leaving *l)
 {
 	const char *at = l->documents->data, *end = at + l->documents->len;
-	char output[8];
 
-	snprintf(output, sizeof output, "%u/", VIEW_OUTPUT);
-	for (const char *s = at; s < end; s += strlen(s) + 1) /* including those without a process */
-		if (strncmp(s, output, strlen(output)) == 0)
-			store_batch_expire_output(l->batch, s + strlen(output));
+	for (const char *s = at; s < end; s += strlen(s) + 1)
+		expire_with(l->batch, strtoul(s, NULL, 10), strchr(s, '/') + 1);
 	while (at < end && !l->err.code)
 		at = expired_fact(l, at, end);
 }

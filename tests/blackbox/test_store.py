@@ -364,6 +364,45 @@ def test_retention_bounds_the_store(home):
         assert rpc.run(["true"])[1]["exitCode"] == 0
 
 
+def database(home):
+    """The bytes of the database, without free pages."""
+    with home.rpc() as rpc:
+        rpc.call("compact_store")
+    with open(os.path.join(home.dir, "store", "data.mdb"), "rb") as f:
+        return f.read()
+
+
+def test_retention_removes_what_sessions_leave_elsewhere(home):
+    """Benchmark trials, the cursors of channels, and which channel may answer an action."""
+    with home.rpc() as rpc:
+        rpc.run(["true"])
+        assert rpc.call("prune_store", olderThanMs=0)["sessions"] == 1
+        small = documents(home)
+        channel = rpc.call("connect_channel", transport="json_rpc", capabilities=["permissions"], heartbeatMs=600000)
+        session, name = channel["sessionId"], channel["channelId"]
+        task = rpc.call("create_task", objective="bench", sessionId=session)["taskId"]
+        run = rpc.call("start_task", taskId=task)["runId"]
+        turn = rpc.call("submit_turn", sessionId=session, input=[{"type": "text", "text": "do it"}])["turnId"]
+        trial = rpc.call("start_benchmark_trial", taskId=task, runId=run, turnId=turn, datasetId="tasks", datasetVersion="1",
+                         configurationId="base", role="baseline")["trialId"]
+        answered, left = (rpc.call("request_action", turnId=turn, actionType="approval", prompt="may I?")["actionId"] for _ in range(2))
+        rpc.call("respond_action", actionId=answered, decision="allow")
+        rpc.call("ack_events", channelId=name, sequence=3)
+        stored = database(home)
+        assert f"channel.acked.{name}".encode() in stored and f"channel.action.{left}".encode() in stored
+        assert f"channel.action.{answered}".encode() not in stored, "it was needed until the answer"
+        rpc.call("respond_action", actionId=left, decision="deny")
+        rpc.call("complete_turn", turnId=turn, outcome="done")
+        rpc.call("complete_task", taskId=task)
+        rpc.call("disconnect_channel", channelId=name)
+        assert rpc.call("prune_store", olderThanMs=0)["sessions"] == 1
+        assert documents(home) == small
+        stored = database(home)
+        assert f"channel.acked.{name}".encode() not in stored and f"channel.action.{left}".encode() not in stored
+        rpc.fails("record_benchmark_reward", {"trialId": trial, "reward": 1}, code=-32004)
+        assert rpc.call("verify_store")["ok"] is True
+
+
 def failed_start(home):
     """The message of a daemon that does not start."""
     said = len(home.log())

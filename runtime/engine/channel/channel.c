@@ -429,7 +429,7 @@ static bool bridge_of(struct engine *engine, const char *session_id, char ret_ch
 
 static void bridge_key(const char *action_id, char key[ID_SIZE + 24])
 {
-	snprintf(key, ID_SIZE + 24, "channel.action.%s", action_id);
+	snprintf(key, ID_SIZE + 24, CHANNEL_ACTION_KEY "%s", action_id);
 }
 
 /* The scope of a fact about an action that a channel's peer can answer. */
@@ -474,6 +474,7 @@ void channel_on_action_resolved(struct transaction *tx, const struct scope *s, c
 	EMIT(channel_permission_returned, tx, bridge_scope(s, buf_cstr(&channel)),
 	     .decidedBy = there ? "peer" : "local", .outcome = p->decision, .source = p->source,
 	     .channelScoped = opt_bool(there));
+	transaction_set_meta(tx, key, NULL, 0);
 }
 
 void channel_init(struct engine *engine) { engine->channels = mem_zalloc(1, sizeof *engine->channels); }

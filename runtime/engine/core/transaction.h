@@ -62,7 +62,7 @@ const struct err *transaction_problem(const struct transaction *tx);
 /* The bytes of an output: in the database, or a range of its spool file `fd`, which is synced before the commit. */
 void transaction_add_output(struct transaction *tx, const char *output_ref, const void *p, size_t n);
 void transaction_add_spool(struct transaction *tx, const char *output_ref, int fd, uint64_t offset, uint64_t length);
-/* A value that is not a read model. */
+/* A value that is not a read model; n = 0 removes it. retention.c removes those whose names have an id in them. */
 void transaction_set_meta(struct transaction *tx, const char *key, const void *p, size_t n);
 /*
  * Stores the result of an idempotent request whose reply is not the transaction's own, so that a retry gets it again.

@@ -222,7 +222,14 @@ static void idempotency_keys_are_stored_and_replaced_in(struct rig *r)
 	ck_assert_int_eq(store_meta_get(r->s, "policy", &out, &e), 0);
 	ck_assert_str_eq(buf_cstr(&out), "{\"n\":2}");
 	ck_assert_int_eq(store_meta_get(r->s, "version", &out, &e), 1);
+	b = store_batch_new(r->s);
+	store_batch_meta(b, "policy", NULL, 0);
+	store_batch_meta(b, "never stored", NULL, 0);
+	store_submit(r->s, b, 0, rig_result, r);
+	store_flush(r->s);
+	ck_assert_int_eq(store_meta_get(r->s, "policy", &out, &e), 1);
 	rig_verify_ok(r);
+	ck_assert_int_eq(store_meta_get(r->s, "policy", &out, &e), 1); /* also in the database */
 
 	/* an invalid batch does not affect others of its group */
 	memset(long_key, 'k', sizeof(long_key) - 1);
