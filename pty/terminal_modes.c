@@ -26,6 +26,7 @@ static const struct mode {
 #define ORIGIN 0
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 #define FIRST_ALTERNATE (MODES - 3)
+#define PASTE_MODE 2004
 #define CURSOR_SHOWN (MODES - 4)
 
 static bool is_alternate(const struct terminal_modes *t) { return t->modes >> FIRST_ALTERNATE; }
@@ -46,6 +47,14 @@ static void set_mode(struct terminal_modes *t, unsigned number, bool on)
 	}
 	if (!is_alternate(t))
 		t->keyboards[1] = (struct terminal_keyboard){ 0 };
+}
+
+static bool is_set(const struct terminal_modes *t, unsigned number)
+{
+	for (size_t i = 0; i < MODES; i++)
+		if (modes[i].number == number)
+			return t->modes & (1u << i);
+	return false;
 }
 
 /* ---- the keyboard protocol ---- */
@@ -102,8 +111,13 @@ static void keyboard_write_restore(const struct terminal_keyboard *k, struct buf
 
 /* ---- parsing ---- */
 
-/* ESC c resets the terminal, but not the parser that is reading it. */
-static void reset_state(struct terminal_modes *t) { *t = (struct terminal_modes){ .state = t->state }; }
+/* ESC c resets the terminal, but not the parser that is reading it, and not the colours of every terminal. */
+static void reset_state(struct terminal_modes *t)
+{
+	*t = (struct terminal_modes){
+		.state = t->state, .palette = t->palette, .latin = t->latin, .queries = t->queries
+	};
+}
 
 /* Without parameters the region is the whole screen, the default. Terminals ignore one of less than two rows. */
 static void set_region(struct terminal_modes *t)
@@ -115,12 +129,30 @@ static void set_region(struct terminal_modes *t)
 	t->bottom = t->nparams > 1 ? t->params[1] : 0;
 }
 
+/* DA, XTVERSION, DSR, DECRQM, sizes of the window, the keyboard's flags: queries that programs send. */
+static bool is_query(const struct terminal_modes *t, char final)
+{
+	unsigned first = t->nparams ? t->params[0] : 0;
+
+	switch (final) {
+	case 'c': return t->intro != '?' && !t->middle;
+	case 'n': return !t->middle && t->intro != '>';
+	case 'p': return t->middle == '$';
+	case 'q': return t->intro == '>';
+	case 't': return !t->intro && !t->middle && first >= 11 && first <= 21;
+	case 'm':
+	case 'u': return t->intro == '?';
+	default: return false;
+	}
+}
+
 /* Handles a complete CSI sequence with this final byte. */
 static void handle_control(struct terminal_modes *t, char final)
 {
 	unsigned first = t->nparams ? t->params[0] : 0;
 	bool plain = !t->intro && !t->middle;
 
+	t->queries += is_query(t, final);
 	if (t->intro == '?' && !t->middle && (final == 'h' || final == 'l'))
 		for (size_t i = 0; i < t->nparams; i++)
 			set_mode(t, t->params[i], final == 'h');
@@ -164,7 +196,86 @@ static void control_byte(struct terminal_modes *t, char c)
 	}
 }
 
-/* Strings (OSC, DCS …) are skipped up to their terminator; they set no mode that is tracked. */
+/* ---- strings ---- */
+
+#define PALETTE_BIT 1u
+#define SPECIAL_BIT 2u
+static unsigned dynamic_bit(unsigned number) { return 1u << (number - 10 + 2); }
+
+/*
+ * A parameter of OSC 4 (index and colour in turn), 5, or 10 to 19 (a colour for this number, the next one …): a colour
+ * is set, or asked for with "?", as by other OSC.
+ */
+static void handle_parameter(struct terminal_modes *t, const struct terminal_string *s)
+{
+	unsigned position = s->at - 1, dynamic = s->number + position;
+
+	if (s->length == 1 && s->first == '?')
+		t->queries++;
+	else if (s->length && (s->number == 4 || s->number == 5) && position % 2)
+		t->palette |= s->number == 4 ? PALETTE_BIT : SPECIAL_BIT;
+	else if (s->length && s->number >= 10 && s->number <= 19 && dynamic <= 19)
+		t->palette |= dynamic_bit(dynamic);
+}
+
+/* OSC 104, 105 and 110 to 119 without parameters reset what the above set. */
+static void handle_reset(struct terminal_modes *t, unsigned number)
+{
+	if (number == 104 || number == 105)
+		t->palette &= number == 104 ? ~PALETTE_BIT : ~SPECIAL_BIT;
+	else if (number >= 110 && number <= 119)
+		t->palette &= ~dynamic_bit(number - 100);
+}
+
+static void end_parameter(struct terminal_modes *t, bool last)
+{
+	struct terminal_string *s = &t->string;
+
+	if (s->kind == ']' && s->at)
+		handle_parameter(t, s);
+	else if (s->kind == ']' && last)
+		handle_reset(t, s->number);
+	/* DECRQSS, XTGETTCAP; pictures of kitty */
+	else if (last && s->kind == 'P')
+		t->queries += (s->first == '$' || s->first == '+') && s->second == 'q';
+	else if (last && s->kind == '_')
+		t->queries += s->first == 'G';
+	if (s->at < PARAM_MOST)
+		s->at++;
+	s->length = 0;
+}
+
+static void string_byte(struct terminal_modes *t, char c)
+{
+	struct terminal_string *s = &t->string;
+
+	if (s->kind == ']' && c == ';') {
+		end_parameter(t, false);
+		return;
+	}
+	if (s->kind == ']' && !s->at)
+		s->number = c >= '0' && c <= '9' && s->number < PARAM_MOST ? s->number * 10 + (unsigned)(c - '0')
+									   : PARAM_MOST;
+	if (s->length == 0)
+		s->first = c;
+	else if (s->length == 1)
+		s->second = c;
+	s->length++;
+}
+
+static void palette_write_reset(const struct terminal_modes *t, struct buf *out)
+{
+	if (t->palette & PALETTE_BIT)
+		buf_str(out, "\033]104\a");
+	if (t->palette & SPECIAL_BIT)
+		buf_str(out, "\033]105\a");
+	for (unsigned n = 10; n <= 19; n++)
+		if (t->palette & dynamic_bit(n))
+			buf_printf(out, "\033]%u\a", n + 100);
+}
+
+/* ---- the parser ---- */
+
 static void escape_byte(struct terminal_modes *t, char c)
 {
 	t->state = GROUND;
@@ -178,9 +289,16 @@ static void escape_byte(struct terminal_modes *t, char c)
 	case 'P':
 	case 'X':
 	case '^':
-	case '_': t->state = STRING; break;
+	case '_':
+		t->state = STRING;
+		t->string = (struct terminal_string){ .kind = c };
+		break;
 	case '(':
-	case ')': t->state = CHARSET; break;
+	case ')':
+	case '%':
+		t->state = CHARSET;
+		t->middle = c;
+		break;
 	case '=':
 	case '>': t->keypad = c == '='; break;
 	case 'c': reset_state(t); break;
@@ -207,19 +325,25 @@ static void feed_byte(struct terminal_modes *t, char c)
 		break;
 	case ESCAPE: escape_byte(t, c); break;
 	case CHARSET:
-		t->charset = c != 'B';
+		*(t->middle == '%' ? &t->latin : &t->charset) = t->middle == '%' ? c == '@' : c != 'B';
 		t->state = GROUND;
 		break;
 	case CONTROL: control_byte(t, c); break;
 	case STRING:
-		if (c == '\a')
-			t->state = GROUND;
-		else if (c == '\033')
+		if (c == '\033') {
 			t->state = STRING_ESCAPE;
+		} else if (c == '\a') {
+			end_parameter(t, true);
+			t->state = GROUND;
+		} else {
+			string_byte(t, c);
+		}
 		break;
 	default:
 		t->state = GROUND;
-		if (c != '\\')
+		if (c == '\\')
+			end_parameter(t, true);
+		else
 			escape_byte(t, c);
 		break;
 	}
@@ -236,9 +360,24 @@ void terminal_modes_break(struct terminal_modes *t) { t->state = GROUND; }
 bool terminal_modes_is_default(const struct terminal_modes *t)
 {
 	return t->state == GROUND && !t->modes && !t->keypad && !t->insert && !t->region && !t->charset &&
-	       !t->shifted && !t->style && !t->keys && !t->colour && !t->keyboards[0].depth &&
-	       !t->keyboards[0].flags[0] && !t->keyboards[1].depth && !t->keyboards[1].flags[0];
+	       !t->shifted && !t->latin && !t->style && !t->keys && !t->colour && !t->palette &&
+	       !t->keyboards[0].depth && !t->keyboards[0].flags[0] && !t->keyboards[1].depth &&
+	       !t->keyboards[1].flags[0];
 }
+
+unsigned terminal_modes_queries(const struct terminal_modes *t) { return t->queries; }
+
+bool terminal_modes_reports(const struct terminal_modes *t)
+{
+	static const unsigned numbers[] = { 9, 1000, 1001, 1002, 1003, 1004, 2031, 2048 };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (is_set(t, numbers[i]))
+			return true;
+	return false;
+}
+
+bool terminal_modes_marks_pastes(const struct terminal_modes *t) { return is_set(t, PASTE_MODE); }
 
 /* Aborts an unfinished sequence first; otherwise the terminal would swallow what follows. */
 void terminal_modes_write_reset(const struct terminal_modes *t, struct buf *out)
@@ -249,7 +388,7 @@ void terminal_modes_write_reset(const struct terminal_modes *t, struct buf *out)
 	} rows[] = {
 		{ t->keypad, "\033>" },   { t->insert, "\033[4l" },       { t->charset, "\033(B\033)B" },
 		{ t->shifted, "\017" },   { t->keys != 0, "\033[>4;0m" }, { t->region, "\0337\033[r\0338" },
-		{ t->style, "\033[0 q" },
+		{ t->style, "\033[0 q" }, { t->latin, "\033%G" },
 	};
 
 	if (terminal_modes_is_default(t))
@@ -260,6 +399,7 @@ void terminal_modes_write_reset(const struct terminal_modes *t, struct buf *out)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].is)
 			buf_str(out, rows[i].undo);
+	palette_write_reset(t, out);
 	keyboard_write_reset(&t->keyboards[is_alternate(t)], out);
 	for (size_t i = 0; i < MODES; i++)
 		if (t->modes & (1u << i))

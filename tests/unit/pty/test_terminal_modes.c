@@ -71,6 +71,43 @@ START_TEST(test_keyboard_protocol_is_reset_on_both_screens)
 }
 END_TEST
 
+START_TEST(test_colours_are_reset)
+{
+	ck_assert_str_eq(undo_of("\033]11;#ffffff\007"), "\033[0m\033]111\a");
+	ck_assert_str_eq(undo_of("\033]10;red;blue;?\033\\"), "\033[0m\033]110\a\033]111\a");
+	ck_assert_str_eq(undo_of("\033]4;1;?;2;rgb:0/0/0\007\033]12;green\007"), "\033[0m\033]104\a\033]112\a");
+	ck_assert_str_eq(undo_of("\033]5;0;red\007\033]19;red;blue\007"), "\033[0m\033]105\a\033]119\a");
+	ck_assert_str_eq(undo_of("\033]4;1;?\007\033]11;?\007\033]2;10;red\007\033]1x;a\007\033]99999999999;a\007"),
+			 "");
+	ck_assert_str_eq(undo_of("\033]4;1;red\007\033]11;red\007\033]104\007\033]111\033\\"), "");
+	ck_assert_str_eq(undo_of("\033]4;1;red\007\033]104;1\007"), "\033[0m\033]104\a");
+	ck_assert_str_eq(undo_of("\033]11;red\007\033c"), "\033[0m\033]111\a");
+	ck_assert_str_eq(undo_of("\033]11;red\030\033]12;red\033[m"), "");
+	ck_assert_str_eq(undo_of("\033%@"), "\033[0m\033%G");
+	ck_assert_str_eq(undo_of("\033%@\033%G"), "");
+}
+END_TEST
+
+static unsigned queries_of(const char *bytes)
+{
+	struct terminal_modes t = TERMINAL_MODES_INIT;
+
+	terminal_modes_feed(&t, bytes, strlen(bytes));
+	return terminal_modes_queries(&t);
+}
+
+START_TEST(test_queries_are_counted)
+{
+	ck_assert_uint_eq(queries_of("\033[c\033[>c\033[6n\033[?996n\033[>q\033[?2026$p\033[14t\033[?u\033[?4m"), 9);
+	ck_assert_uint_eq(queries_of("\033]10;?;?\007\033]4;1;?;2;?\033\\\033]52;c;?\007"), 5);
+	ck_assert_uint_eq(queries_of("\033P+q544e\033\\\033P$qm\033\\\033_Gi=1,a=q;AAAA\033\\"), 3);
+	ck_assert_uint_eq(
+		queries_of(
+			"\033[22;0t\033[8;24;80t\033[2 q\033[>4;2m\033[?1c\033[u\033[=1u\033]0;what?\007\033P0q\033\\"),
+		0);
+}
+END_TEST
+
 START_TEST(test_incomplete_sequences_are_cancelled)
 {
 	ck_assert_str_eq(undo_of("\033]0;half a ti"), "\030\033[0m");
@@ -109,6 +146,6 @@ int main(void)
 {
 	return SUITE("terminal_modes", test_plain_output_needs_no_reset,
 		     test_modes_that_the_program_reset_need_no_reset, test_modes_that_are_still_set_are_reset,
-		     test_keyboard_protocol_is_reset_on_both_screens, test_incomplete_sequences_are_cancelled,
-		     test_modes_are_restored_on_another_terminal);
+		     test_keyboard_protocol_is_reset_on_both_screens, test_colours_are_reset, test_queries_are_counted,
+		     test_incomplete_sequences_are_cancelled, test_modes_are_restored_on_another_terminal);
 }
