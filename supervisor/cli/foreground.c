@@ -14,6 +14,7 @@
 
 #include "pty/rawmode.h"
 #include "pty/terminal_modes.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/approval.h"
@@ -31,6 +32,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ASKED_NS 2000000000ull  /* how long an answer to a query of the command may take */
+#define DRAIN_NS 500000000ull   /* how long we wait for the terminal when we leave */
 #define BUFFERED_MAX (8u << 20) /* --json: bytes buffered for stdout before reading from the daemon stops */
 
 /* ---- the process ---- */
@@ -43,6 +46,7 @@ struct follow {
 	struct input_forwarder typing;
 	struct rawmode rawmode;
 	struct terminal_modes modes; /* modes that the output has enabled in our terminal */
+	uint64_t asked_ns;           /* when the output last had a query that the terminal answers; 0 = never */
 	unsigned interrupts;
 	bool ended, terminating;
 	bool stalled;        /* reported; once for both streams */
@@ -174,18 +178,52 @@ static int enter_rawmode(struct follow *f, struct err *e)
 	return 0;
 }
 
-/* Restores the terminal: its settings, and modes that the output has enabled. */
+/* Whether the terminal may still send something that the command asked for. */
+static bool expects_answers(const struct follow *f)
+{
+	return terminal_modes_reports(&f->modes) || (f->asked_ns && clock_mono_ns() < f->asked_ns + ASKED_NS);
+}
+
+/*
+ * Reads what the terminal still sends, so that it does not reach the shell as typed text. A terminal answers in order,
+ * so the answer to a query of ours is the last of it.
+ */
+static void drain_answers(void)
+{
+	static const char query[] = "\033[5n", answer[] = "\033[0n";
+	const uint64_t until = clock_mono_ns() + DRAIN_NS;
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	size_t matched = 0;
+	char c;
+
+	if (fd_write_all(STDOUT_FILENO, query, sizeof(query) - 1) < 0)
+		return;
+	while (answer[matched]) {
+		uint64_t now = clock_mono_ns();
+
+		if (now >= until || poll(&p, 1, (int)((until - now) / 1000000 + 1)) <= 0 ||
+		    read(STDIN_FILENO, &c, 1) != 1)
+			return;
+		matched = c == answer[matched] ? matched + 1 : c == answer[0];
+	}
+}
+
+/* Restores the terminal: modes that the output has enabled, and its settings. */
 static void restore_terminal(struct follow *f)
 {
 	buf_auto struct buf undo = BUF_INIT;
+	const bool shown = isatty(STDOUT_FILENO), answers = shown && f->leaving && f->o.keys && expects_answers(f);
 
-	rawmode_leave(&f->rawmode);
-	if (!isatty(STDOUT_FILENO))
-		return;
 	terminal_modes_write_reset(&f->modes, &undo);
-	f->modes = TERMINAL_MODES_INIT;
-	if (undo.len)
+	if (!answers)
+		rawmode_leave(&f->rawmode);
+	if (shown && undo.len)
 		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);
+	if (answers && f->rawmode.on)
+		drain_answers();
+	rawmode_leave(&f->rawmode);
+	f->modes = TERMINAL_MODES_INIT;
+	f->asked_ns = 0;
 }
 
 /* SIGTSTP is blocked and read from the signalfd, so stop explicitly after restoring the terminal. */
@@ -214,8 +252,16 @@ static void on_continued(struct follow *f)
 static void on_wrote(void *ctx, const char *bytes, size_t n)
 {
 	struct follow *f = ctx;
+	const unsigned queries = terminal_modes_queries(&f->modes);
+	const bool marked = terminal_modes_marks_pastes(&f->modes);
 
 	terminal_modes_feed(&f->modes, bytes, n);
+	if (terminal_modes_queries(&f->modes) != queries)
+		f->asked_ns = clock_mono_ns();
+	if (marked && !terminal_modes_marks_pastes(&f->modes)) {
+		keys_watch_end_paste(&f->typing.watch);
+		keys_watch_end_paste(&f->typing.interrupt);
+	}
 }
 
 /* ---- events ---- */

@@ -290,6 +290,25 @@ static bool take_begun(struct keys_watch *w, struct buf *out)
 	return take_bytes(w, w->begun, n, out);
 }
 
+/* Whether pasted text begins or ends after this byte. */
+static void look_for_paste(struct keys_watch *w, char c)
+{
+	const char *mark = w->pasting ? "\033[201~" : "\033[200~";
+
+	w->marked = c == mark[w->marked] ? w->marked + 1 : c == mark[0];
+	if (!mark[w->marked]) {
+		w->pasting = !w->pasting;
+		w->marked = 0;
+	}
+}
+
+void keys_watch_end_paste(struct keys_watch *w)
+{
+	if (w->pasting)
+		w->marked = 0;
+	w->pasting = false;
+}
+
 /*
  * An escape and a bracket alone are keys, too, so only a sequence that has a number is held back at the end of what was
  * read.
@@ -297,9 +316,15 @@ static bool take_begun(struct keys_watch *w, struct buf *out)
 bool keys_watch_feed(struct keys_watch *w, const char *p, size_t n, struct buf *out)
 {
 	for (size_t i = 0; i < n; i++) {
+		const bool pasted = w->pasting;
 		struct key_sequence s;
 		bool done = false;
 
+		look_for_paste(w, p[i]);
+		if (pasted) {
+			buf_byte(out, p[i]);
+			continue;
+		}
 		if (p[i] == '\033')
 			done = take_begun(w, out);
 		if (!done && w->n && (w->nbegun || p[i] == '\033')) {
@@ -314,6 +339,8 @@ bool keys_watch_feed(struct keys_watch *w, const char *p, size_t n, struct buf *
 		}
 		if (done)
 			return true;
+		if (w->pasting) /* the mark is no key */
+			release_bytes(w, w->matched, out);
 	}
 	return false;
 }

@@ -25,6 +25,9 @@ void keys_names(struct buf *out);
  *
  * A program may have told the terminal to send keys with modifiers as control sequences (kitty's keyboard protocol,
  * xterm's modifyOtherKeys): Ctrl-] is CSI 93;5u then, or CSI 27;5;93~. These are the same keys here.
+ *
+ * Pasted text is no keys, if the program has told the terminal to mark it (CSI 200~ … CSI 201~). A terminal may omit
+ * the end if the program turns that off meanwhile: call keys_watch_end_paste then.
  */
 #define KEYS_WATCH_MAX 64u
 #define KEYS_WATCH_SEQUENCE_MAX 32u /* bytes of a control sequence that is a key */
@@ -37,9 +40,12 @@ struct keys_watch {
 	size_t ends[KEYS_WATCH_MAX];                          /* … and where that of each ends */
 	char begun[KEYS_WATCH_SEQUENCE_MAX];                  /* an incomplete control sequence */
 	size_t nbegun;
+	bool pasting;
+	size_t marked; /* bytes of the sequence that begins or ends a paste */
 };
 int keys_watch_init(struct keys_watch *w, const char *text, struct err *e); /* "" or "none": no sequence */
 /* Appends the bytes to pass on; true when the sequence is complete (bytes after it are dropped). */
 bool keys_watch_feed(struct keys_watch *w, const char *p, size_t n, struct buf *out);
+void keys_watch_end_paste(struct keys_watch *w);
 
 #endif

@@ -2,11 +2,13 @@
 """Terminals at the command line: run -it, attach, input, resize, screen, export cast, replay; each in a window of its own."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import termios
 
@@ -228,6 +230,58 @@ def test_detach_keys_work_in_the_keyboard_protocol_of_a_program(home):
             w.expect(r"033   \[   9   9   ;   5   u")
             w.type(detach)
             w.wait(status=0)
+
+
+def test_pasted_text_does_not_detach(home):
+    paste = b"\x1b[200~a\x1db\x1b[201~"
+    with background(home, "sh", "-c", f"printf '\\033[?2004hhere'; stty raw -echo; head -c {len(paste)} | od -c; sleep 1000") as process:
+        home.cli("screen", process, "--wait", "here")
+        with Window(home, "attach", process) as w:
+            w.expect(r"here")
+            w.type(paste)
+            w.expect(r"2   0   0   ~   a 035   b 033")
+            w.type(DETACH)
+            w.wait(status=0)
+            w.restored()
+
+
+def typed_ahead(w):
+    """How many bytes the next program of the window would read."""
+    settings = w.settings()
+    settings[3] &= ~termios.ICANON
+    termios.tcsetattr(w.slave, termios.TCSANOW, settings)
+    count = struct.unpack("i", fcntl.ioctl(w.slave, termios.FIONREAD, bytes(4)))[0]
+    termios.tcsetattr(w.slave, termios.TCSANOW, w.before)
+    return count
+
+
+def test_late_answers_of_the_terminal_do_not_reach_the_shell(home):
+    """What it answers to the command's queries after the client has detached, and reports of the mouse."""
+    with background(home, "sh", "-c", "stty raw -echo; while head -c 1 >/dev/null; do i=$((i+1)); printf '\\033[c\\033]11;?\\007asked'$i; done") as process:
+        with Window(home, "attach", process) as w:
+            w.type("?")
+            w.expect(r"asked1")
+            w.type(DETACH)
+            w.expect(rb"\x1b\[5n", escapes=True)
+            w.type(b"\x1b[?62c\x1b]11;rgb:0/0/0\x07\x1b[0n")
+            w.wait(status=0)
+            w.restored()
+            assert typed_ahead(w) == 0
+        with Window(home, "attach", process) as w:
+            w.type("?")
+            w.expect(r"asked2")
+            w.type(DETACH)      # this terminal never answers
+            w.wait(status=0)
+            w.restored()
+    with background(home, "sh", "-c", "printf '\\033[?1003hhere'; sleep 1000") as process:
+        home.cli("screen", process, "--wait", "here")
+        with Window(home, "attach", process) as w:
+            w.expect(r"here")
+            w.type(DETACH)
+            w.expect(rb"\x1b\[\?1003l.*\x1b\[5n", escapes=True)
+            w.type(b"\x1b[M abc\x1b[0n")
+            w.wait(status=0)
+            assert typed_ahead(w) == 0
 
 
 def test_window_is_restored_after_signals(home):

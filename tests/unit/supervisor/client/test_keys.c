@@ -122,8 +122,31 @@ START_TEST(test_the_detach_sequence_is_detected_in_keyboard_protocols)
 }
 END_TEST
 
+START_TEST(test_pasted_text_does_not_detach)
+{
+	static const char paste[] = "a\033[200~b\035c\033[93;5u\033[200~\033\033[201~d";
+
+	ck_assert_str_eq(passed_on("ctrl-]", paste), paste);
+	ck_assert_str_eq(passed_on("ctrl-p,ctrl-q", "\020\033[200~\020\021\033[201~"),
+			 "\020\033[200~\020\021\033[201~");
+	ck_assert_str_eq(passed_on("ctrl-]", "\033[200~a\035\033[201~\035b"), "\033[200~a\035\033[201~!");
+	ck_assert_str_eq(passed_on("ctrl-]", "\033[200~\033[201\035~\033[201~\035"),
+			 "\033[200~\033[201\035~\033[201~!");
+	ck_assert_str_eq(passed_on("~,.", "\033[200~.~.\033[201~~."), "\033[200~.~.\033[201~!");
+	/* the program turns the marks off before the end */
+	buf_auto struct buf out = BUF_INIT;
+	struct keys_watch w;
+	struct err e = ERR_INIT;
+	ck_assert_int_eq(keys_watch_init(&w, "ctrl-]", &e), 0);
+	ck_assert(!keys_watch_feed(&w, "\033[200~a\035\033[20", 12, &out));
+	keys_watch_end_paste(&w);
+	ck_assert(keys_watch_feed(&w, "\035", 1, &out));
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("keys", test_the_detach_sequence_is_detected_in_keyboard_protocols, test_key_names_are_parsed,
-		     test_invalid_key_names_are_rejected, test_the_detach_sequence_is_detected);
+		     test_invalid_key_names_are_rejected, test_the_detach_sequence_is_detected,
+		     test_pasted_text_does_not_detach);
 }
