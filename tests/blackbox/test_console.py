@@ -428,6 +428,7 @@ def test_output_is_downloaded_as_a_file():
             assert status == 200 and body == f.read(), (status, len(body))
         assert headers["Content-Type"] == "application/octet-stream" and headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Content-Disposition"] == f'attachment; filename="{process}-stdout.log"' and headers["Cache-Control"] == "no-store"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin" and not [h for h in headers if h.startswith("Access-Control")]
         assert page.ask("GET", path + "stderr")[2] == b"<script>\n"
         fails(page.ask("GET", path + "terminal"), 404, "stream")
         fails(page.ask("GET", "/api/output?processId=proc_nothing&stream=stdout"), 404, "proc_nothing")

@@ -116,6 +116,8 @@ static void on_process(void *ctx, unsigned status, struct jval result, struct jv
 	mem_auto char *disposition = mem_printf("attachment; filename=\"%s-%s.log\"", d->process, d->name);
 	http_exchange_header(x, "Content-Disposition", disposition);
 	http_exchange_header(x, "Content-Security-Policy", "default-src 'none'; sandbox");
+	/* A page of another port gets the cookie sent, and browsers without Sec-Fetch-Site send no other sign of it. */
+	http_exchange_header(x, "Cross-Origin-Resource-Policy", "same-origin");
 	http_exchange_stream(x, 200, "application/octet-stream");
 	request_piece(d);
 }
