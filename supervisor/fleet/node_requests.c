@@ -10,13 +10,13 @@
 #include "supervisor/common/event_link.h"
 #include "supervisor/fleet/fleet_node.h"
 #include "supervisor/fleet/member.h"
+#include "supervisor/fleet/seen_requests.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define BATCH 16         /* requests that are answered before the node does something else */
 #define VALID_MS 300000u /* how far a client's clock may be off */
-#define NONCES 4096u     /* of each submitter: the latest requests, which are not answered again */
 #define DIFF_MAX (8u << 20)
 #define PACKS 16u
 
@@ -40,53 +40,26 @@ struct answer {
 
 /* ---- who may ask ---- */
 
-/* The latest requests of one submitter. */
-struct nonces {
-	struct nonces *next;
+struct submitter_requests {
+	struct submitter_requests *next;
 	char key[FLEET_KEY_TEXT];
-	struct {
-		char nonce[FLEET_ID_MAX + 1];
-		uint64_t time;
-	} seen[NONCES];
-	uint64_t forgotten;
-	size_t at;
+	struct seen_requests seen;
 };
 
-static struct nonces *nonces_of(const char *key)
+static struct seen_requests *requests_of(const char *key)
 {
-	static struct nonces *all;
-	struct nonces *n = all;
+	static struct submitter_requests *all;
+	struct submitter_requests *r = all;
 
-	while (n && strcmp(n->key, key) != 0)
-		n = n->next;
-	if (!n) {
-		n = mem_zalloc(1, sizeof(*n));
-		snprintf(n->key, sizeof(n->key), "%s", key);
-		n->next = all;
-		all = n;
+	while (r && strcmp(r->key, key) != 0)
+		r = r->next;
+	if (!r) {
+		r = mem_zalloc(1, sizeof(*r));
+		snprintf(r->key, sizeof(r->key), "%s", key);
+		r->next = all;
+		all = r;
 	}
-	return n;
-}
-
-/*
- * Requests are remembered by nonce and time. One that is not newer than any that had to be forgotten may be a
- * repetition and counts as one.
- */
-static bool is_repeated(const char *key, const struct fleet_request *r)
-{
-	struct nonces *n = nonces_of(key);
-
-	if (r->time <= n->forgotten)
-		return true;
-	for (size_t i = 0; i < NONCES; i++)
-		if (n->seen[i].time == r->time && strcmp(n->seen[i].nonce, r->nonce) == 0)
-			return true;
-	if (n->seen[n->at].time > n->forgotten)
-		n->forgotten = n->seen[n->at].time;
-	snprintf(n->seen[n->at].nonce, sizeof(n->seen[n->at].nonce), "%s", r->nonce);
-	n->seen[n->at].time = r->time;
-	n->at = (n->at + 1) % NONCES;
-	return false;
+	return &r->seen;
 }
 
 static int check_envelope(struct question *q, const struct fleet_incoming *in, struct err *e)
@@ -105,8 +78,11 @@ static int check_envelope(struct question *q, const struct fleet_incoming *in, s
 		return err_set(e, ERR_NOT_ALLOWED,
 			       "the request is too old, or the clocks differ by more than %u minutes",
 			       VALID_MS / 60000);
-	return is_repeated(q->envelope.key, &q->request) ? err_set(e, ERR_NOT_ALLOWED, "the request was made before")
-							 : 0;
+	if (seen_requests_repeats(requests_of(q->envelope.key), q->request.time, q->request.nonce))
+		return err_set(e, ERR_NOT_ALLOWED,
+			       "the request was made before, or another client with this key and a clock that is ahead "
+			       "has made too many");
+	return 0;
 }
 
 /* A call with one id as parameter. */
