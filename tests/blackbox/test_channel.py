@@ -97,6 +97,27 @@ def test_silent_peer_is_disconnected_and_its_work_continues(home):
         rpc.call("terminate_process", processId=work["processId"])
 
 
+def test_channel_whose_disconnection_was_rejected_is_still_watched():
+    with harness.Home({"storeQuotaBytes": 8 << 20}) as home, home.rpc() as rpc:
+        made = connect(rpc, heartbeatMs=60000)
+        harness.fill_store(rpc)
+        rpc.fails("disconnect_channel", {"channelId": made["channelId"]}, code=-32012)
+        rpc.fails("ack_events", {"channelId": made["channelId"], "sequence": 5}, code=-32012)
+        rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+        rpc.call("compact_store")
+        assert rpc.call("ack_events", channelId=made["channelId"], sequence=4)["lastAckedSequence"] == 5
+        assert channel_of(rpc, made["channelId"])["lastAckedSequence"] == 5
+        bound = connect(rpc)
+        with home.rpc() as peer:
+            closing = connect(peer)
+            harness.fill_store(rpc)
+            peer.fails("disconnect_channel", {"channelId": closing["channelId"]}, code=-32012)
+            rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+            rpc.call("compact_store")
+        harness.until("its connection has ended", lambda: channel_of(rpc, closing["channelId"])["status"] == "disconnected")
+        assert channel_of(rpc, bound["channelId"])["status"] == "connected"
+
+
 def test_pruned_events_are_marked_as_a_gap(home):
     with home.rpc() as rpc:
         made = connect(rpc)

@@ -231,6 +231,8 @@ static void disconnected_fact(struct engine *engine, struct transaction *tx, con
 	peer_tasks_channel(engine, doc->channelId, false, tx);
 }
 
+static void forget_live(struct engine *engine, const char *id) { free(strmap_del(&engine->channels->live, id)); }
+
 /* Ends no work; the channel can be resumed with its token. */
 void engine_disconnect_channel(struct engine *engine, const char *channel_id, const char *reason,
 			       const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -247,7 +249,7 @@ void engine_disconnect_channel(struct engine *engine, const char *channel_id, co
 		return transaction_reject(tx, &e);
 	}
 	disconnected_fact(engine, tx, &doc, reason, c->request_id);
-	free(strmap_del(&engine->channels->live, channel_id));
+	transaction_after_commit(tx, forget_live, channel_id);
 	jw_kstr(&tx->w, "channelId", doc.channelId);
 	jw_kstr(&tx->w, "status", "disconnected");
 	transaction_commit(tx);
@@ -267,7 +269,7 @@ static void drop_channel(struct engine *engine, const char *id, const char *reas
 		disconnected_fact(engine, tx, &doc, reason, NULL);
 		transaction_commit(tx);
 	}
-	free(strmap_del(&engine->channels->live, id));
+	forget_live(engine, id);
 }
 
 /* Channels that are bound to a closed connection, or whose heartbeats are missing. */
@@ -348,20 +350,20 @@ void engine_ack_events(struct engine *engine, const char *channel_id, uint64_t s
 		return transaction_reject(tx, &e);
 	/*
 	 * Acknowledgements may follow each other faster than commits. `live` has the newest submitted one, so the
-	 * cursor never moves back.
+	 * cursor never moves back. It is written again until it is committed, because its commit may have failed.
 	 */
 	struct channel_live *l = strmap_get(&engine->channels->live, channel_id);
-	uint64_t acked = view_channel_acked(engine->o.store, channel_id);
+	const uint64_t committed = view_channel_acked(engine->o.store, channel_id);
+	uint64_t acked = sequence > committed ? sequence : committed;
 	if (l && l->acked > acked)
-		acked = l->acked; /* not committed yet */
-	if (sequence > acked) {
+		acked = l->acked;
+	if (acked > committed) {
 		mem_auto char *key = mem_printf(CHANNEL_ACK_KEY "%s", channel_id);
 		char value[24];
-		int n = snprintf(value, sizeof value, "%" PRIu64, sequence);
+		int n = snprintf(value, sizeof value, "%" PRIu64, acked);
 
 		/* Not an event: a cursor that moves with every event must not add one itself. */
 		transaction_set_meta(tx, key, value, (size_t)n);
-		acked = sequence;
 	}
 	if (l) {
 		l->acked = acked;
