@@ -35,7 +35,8 @@ static const struct rpc_row {
 	  "Check the command, its cwd and the profile; bailiff doctor shows what this machine enforces." },
 	{ ERR_STATE, RPC_INVALID_STATE, "invalid_state", false, "Look at its present status first." },
 	{ ERR_CORRUPT, RPC_INTERNAL_ERROR, "corrupt", false,
-	  "Run verify_store, and restore from a backup what it names." },
+	  "Run rebuild_store, which computes documents from the log; what verify_store still names, restore from a "
+	  "backup." },
 	{ ERR_INTERNAL, RPC_INTERNAL_ERROR, "internal", false, "This is a bug in bailiff; the daemon's log has more." },
 };
 

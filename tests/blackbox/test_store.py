@@ -217,6 +217,31 @@ def test_corrupted_event_is_detected(home):
     assert home.cli("store", "verify", status=None).status != 0
 
 
+def test_damaged_document_is_an_error_until_it_is_rebuilt(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session", title="both")["sessionId"]
+        good, bad = (rpc.call("create_task", objective="work", sessionId=session)["taskId"] for _ in range(2))
+        rpc.call("compact_store")
+    home.stop()
+    path = os.path.join(home.dir, "store", "data.mdb")
+    with open(path, "r+b") as f:
+        data, key = f.read(), b"\x50" + bad.encode()       # VIEW_TASK
+        at = data.find(key) + len(key) + 12
+        f.seek(at)
+        f.write(bytes([data[at] ^ 1]))
+    home.start()
+    with home.rpc() as rpc:
+        error = rpc.fails("get_task", {"taskId": bad}, code=-32603)
+        assert error.data["category"] == "corrupt" and bad in error.message and "rebuild_store" in error.data["advice"], error
+        rpc.fails("cancel_task", {"taskId": bad}, code=-32603)
+        assert rpc.call("get_task", taskId=good)["objective"] == "work"
+        report = rpc.call("verify_store")
+        assert not report["ok"] and bad in json.dumps(report["problems"]), report
+        rpc.call("rebuild_store")
+        assert rpc.call("verify_store")["ok"] is True
+        assert rpc.call("get_task", taskId=bad)["objective"] == "work"
+
+
 def test_corrupted_output_is_detected(home):
     with home.rpc() as rpc:
         started, end = rpc.run([TALKER, "spew", "1", "3000000"])
