@@ -253,6 +253,16 @@ static int visit_list(struct expiry_search *s, size_t row, const char *owner, fo
 	return add_outputs(s, buf_cstr(&s->texts), e);
 }
 
+/* Evidence about a task may be of another session, which keeps it. 1: it is, or there is none. */
+static int check_evidence(struct expiry_search *s, const char *id, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct evidence_doc d;
+	int r = view_read(s->store, &evidence_schema, id, &text, &d, e);
+
+	return r ? r : strcmp(d.sessionId, s->session_id) != 0;
+}
+
 /* A trial's entries in lists that begin with what its document names. */
 static int visit_trial(struct expiry_search *s, const char *id, found_fn fn, void *ctx, struct err *e)
 {
@@ -274,7 +284,10 @@ static int visit_trial(struct expiry_search *s, const char *id, found_fn fn, voi
 static int visit_owner(struct expiry_search *s, const struct owner *o, found_fn fn, void *ctx, struct err *e)
 {
 	char key[ID_SIZE + 16];
+	int skip = o->what == OF_EVIDENCE ? check_evidence(s, o->id, e) : 0;
 
+	if (skip)
+		return skip < 0 ? -1 : 0;
 	for (size_t i = 0; i < countof(rows) && !s->alive; i++) {
 		if (rows[i].owner != o->what)
 			continue;

@@ -428,6 +428,22 @@ def test_retention_removes_what_sessions_leave_elsewhere(home):
         assert rpc.call("verify_store")["ok"] is True
 
 
+def test_evidence_about_a_task_of_an_expired_session_stays(home):
+    with home.rpc() as rpc:
+        kept, over = (rpc.call("create_session")["sessionId"] for _ in range(2))
+        live = rpc.start(["cat"], stdin="pipe", sessionId=kept)["processId"]
+        task = rpc.call("create_task", objective="over", sessionId=over)["taskId"]
+        rpc.call("cancel_task", taskId=task)
+        rpc.call("emit_events", sessionId=kept, events=[{"type": "evidence.changed", "evidenceId": "ev-1", "taskId": task,
+                                                         "payload": {"kind": "note", "status": "ready"}}])
+        assert rpc.call("prune_store", olderThanMs=0)["sessions"] == 1
+        rpc.fails("get_task", {"taskId": task}, code=-32004)
+        summary = rpc.call("get_snapshot", kind="evidence_summary", sessionId=kept)["snapshot"]
+        assert [e["evidenceId"] for e in summary["evidence"]] == ["ev-1"], summary
+        rpc.end(live)
+        assert rpc.call("verify_store")["ok"] is True
+
+
 def failed_start(home):
     """The message of a daemon that does not start."""
     said = len(home.log())
