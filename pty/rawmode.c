@@ -1,12 +1,17 @@
 #include "pty/rawmode.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#define DRAIN_NS 500000000ull
 
 /* Used by the crash handlers. */
 static struct rawmode *volatile active;
@@ -57,8 +62,10 @@ int rawmode_enter(struct rawmode *m, int fd, enum rawmode_kind kind, char wake, 
 	*m = (struct rawmode){ .fd = fd, .saved = t };
 	if (kind == RAWMODE_KEYS)
 		cfmakeraw(&t);
-	else
+	else if (kind == RAWMODE_LINES)
 		t.c_cc[VEOL] = (cc_t)wake;
+	else
+		t.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ECHONL);
 	/*
 	 * The handlers are set before the terminal changes: a crash in between restores settings that are still the
 	 * same.
@@ -93,6 +100,26 @@ void rawmode_leave(struct rawmode *m)
 	m->on = false;
 	active = NULL;
 	watch_crashes(false);
+}
+
+/* A terminal answers in order, so the answer to a query of ours is the last of it. */
+void rawmode_drain(struct rawmode *m, int out_fd)
+{
+	static const char query[] = "\033[5n", answer[] = "\033[0n";
+	const uint64_t until = clock_mono_ns() + DRAIN_NS;
+	struct pollfd p = { .fd = m->fd, .events = POLLIN };
+	size_t matched = 0;
+	char c;
+
+	if (!m->on || fd_write_all(out_fd, query, sizeof(query) - 1) < 0)
+		return;
+	while (answer[matched]) {
+		uint64_t now = clock_mono_ns();
+
+		if (now >= until || poll(&p, 1, (int)((until - now) / 1000000 + 1)) <= 0 || read(m->fd, &c, 1) != 1)
+			return;
+		matched = c == answer[matched] ? matched + 1 : c == answer[0];
+	}
 }
 
 bool rawmode_size(int fd, unsigned *ret_rows, unsigned *ret_cols)

@@ -306,8 +306,18 @@ static int read_pace(struct cli *c, struct recording_pace *ret)
 	return 0;
 }
 
+/* The terminal answers the queries of a recording as if they were its own: nobody reads these answers. */
+static void silence_terminal(struct rawmode *m)
+{
+	struct err ignored = ERR_INIT;
+
+	if (isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp())
+		(void)rawmode_enter(m, STDIN_FILENO, RAWMODE_QUIET, 0, &ignored);
+}
+
 int cmd_replay(struct cli *c)
 {
+	struct rawmode mode = { .fd = -1 };
 	struct player p = { .modes = TERMINAL_MODES_INIT };
 	buf_auto struct buf undo = BUF_INIT;
 	sigset_t old;
@@ -329,10 +339,14 @@ int cmd_replay(struct cli *c)
 	sigaddset(&p.signals, SIGHUP);
 	/* Blocked, and received with sigtimedwait between two pieces: a signal never leaves a piece half written. */
 	sigprocmask(SIG_BLOCK, &p.signals, &old);
+	silence_terminal(&mode);
 	status = is_file(c->opts.args[0]) ? play_file(c->opts.args[0], &p) : play_process(c, &p);
 	terminal_modes_write_reset(&p.modes, &undo);
 	if (undo.len && isatty(STDOUT_FILENO))
 		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);
+	if (terminal_modes_queries(&p.modes) || terminal_modes_reports(&p.modes))
+		rawmode_drain(&mode, STDOUT_FILENO);
+	rawmode_leave(&mode);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return p.status ? p.status : status;
 }

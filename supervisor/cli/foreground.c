@@ -184,30 +184,6 @@ static bool expects_answers(const struct follow *f)
 	return terminal_modes_reports(&f->modes) || (f->asked_ns && clock_mono_ns() < f->asked_ns + ASKED_NS);
 }
 
-/*
- * Reads what the terminal still sends, so that it does not reach the shell as typed text. A terminal answers in order,
- * so the answer to a query of ours is the last of it.
- */
-static void drain_answers(void)
-{
-	static const char query[] = "\033[5n", answer[] = "\033[0n";
-	const uint64_t until = clock_mono_ns() + DRAIN_NS;
-	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
-	size_t matched = 0;
-	char c;
-
-	if (fd_write_all(STDOUT_FILENO, query, sizeof(query) - 1) < 0)
-		return;
-	while (answer[matched]) {
-		uint64_t now = clock_mono_ns();
-
-		if (now >= until || poll(&p, 1, (int)((until - now) / 1000000 + 1)) <= 0 ||
-		    read(STDIN_FILENO, &c, 1) != 1)
-			return;
-		matched = c == answer[matched] ? matched + 1 : c == answer[0];
-	}
-}
-
 /* Restores the terminal: modes that the output has enabled, and its settings. */
 static void restore_terminal(struct follow *f)
 {
@@ -220,7 +196,7 @@ static void restore_terminal(struct follow *f)
 	if (shown && undo.len)
 		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);
 	if (answers && f->rawmode.on)
-		drain_answers();
+		rawmode_drain(&f->rawmode, STDOUT_FILENO);
 	rawmode_leave(&f->rawmode);
 	f->modes = TERMINAL_MODES_INIT;
 	f->asked_ns = 0;

@@ -619,6 +619,21 @@ def test_export_cast_and_replay(home):
         assert b"no terminal" in done.err, done.err
 
 
+def test_answers_to_queries_of_a_recording_are_dropped(home):
+    cast = os.path.join(home.work, "queries.cast")
+    with open(cast, "w") as f:
+        f.write('{"version": 2, "width": 80, "height": 24}\n[0.0, "o", "\\u001b[chere"]\n[0.1, "o", "there"]\n')
+    with Window(home, "replay", cast) as w:
+        w.expect(r"here")
+        w.type(b"\x1b[?62c")
+        w.expect(rb"there.*\x1b\[5n", escapes=True)
+        w.type(b"\x1b[0n")
+        w.wait(status=0)
+        assert b"62c" not in w.seen, "not echoed either"
+        w.restored()
+        assert typed_ahead(w) == 0
+
+
 def test_replay_is_interruptible(home):
     path = os.path.join(home.work, "long.cast")
     with open(path, "w") as f:
