@@ -41,13 +41,16 @@ int view_channel_on_peer_task(struct models *m, const struct event_view *ev, str
 
 /* ---- for readers ---- */
 
-uint64_t view_channel_acked(struct store *s, const char *channel_id)
+int view_channel_acked(struct store *s, const char *channel_id, uint64_t *ret, struct err *e)
 {
 	mem_auto char *key = mem_printf(CHANNEL_ACK_KEY "%s", channel_id);
 	buf_auto struct buf text = BUF_INIT;
-	struct err e = ERR_INIT;
+	int r = store_meta_get(s, key, &text, e);
 
-	return store_meta_get(s, key, &text, &e) == 0 ? strtoull(buf_cstr(&text), NULL, 10) : 0;
+	if (r < 0)
+		return err_wrap(e, "read the cursor of channel '%.64s'", channel_id);
+	*ret = r == 0 ? strtoull(buf_cstr(&text), NULL, 10) : 0;
+	return 0;
 }
 
 void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w)
@@ -77,8 +80,11 @@ static bool channel_matches(const void *query, const void *doc)
 static int write_listed_channel(struct view_page *p, const void *doc, struct err *e)
 {
 	const struct channel_doc *d = doc;
+	uint64_t acked;
 
-	channel_json(d, view_channel_acked(p->store, d->channelId), &p->w);
+	if (view_channel_acked(p->store, d->channelId, &acked, e) < 0)
+		return -1;
+	channel_json(d, acked, &p->w);
 	return 0;
 }
 
@@ -138,12 +144,13 @@ int view_channel_summary(struct store *s, const char *session_id, struct jw *w, 
 	jw_karr(w, "channels");
 	for (size_t i = 0; i < ids.n; i++) {
 		struct channel_doc d;
+		uint64_t acked;
 		int r = view_read(s, &channel_schema, ids.id[i], &text, &d, e);
 
-		if (r < 0)
+		if (r < 0 || (r == 0 && view_channel_acked(s, d.channelId, &acked, e) < 0))
 			return -1;
 		if (r == 0)
-			channel_json(&d, view_channel_acked(s, d.channelId), w);
+			channel_json(&d, acked, w);
 	}
 	jw_arr_end(w);
 	if (ids.n && write_peer_tasks(s, &ids, w, e) < 0)

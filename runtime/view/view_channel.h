@@ -17,8 +17,8 @@ int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigne
 		  struct buf *out, struct err *e);
 /* channel_summary of a session: an object. */
 int view_channel_summary(struct store *s, const char *session_id, struct jw *w, struct err *e);
-/* The acknowledged sequence. Not an event: acknowledging one must not write another. */
-uint64_t view_channel_acked(struct store *s, const char *channel_id);
+/* The acknowledged sequence, 0 = none. Not an event: acknowledging one must not write another. 0 or −1. */
+int view_channel_acked(struct store *s, const char *channel_id, uint64_t *ret, struct err *e);
 #define CHANNEL_ACK_KEY "channel.acked."
 /* The meta value of an action that a channel's peer may answer: the channel's id, until it is resolved. */
 #define CHANNEL_ACTION_KEY "channel.action."

@@ -118,6 +118,25 @@ def test_channel_whose_disconnection_was_rejected_is_still_watched():
         assert channel_of(rpc, bound["channelId"])["status"] == "connected"
 
 
+def test_damaged_cursor_is_an_error(home):
+    with home.rpc() as rpc:
+        made = connect(rpc, heartbeatMs=600000)
+        rpc.call("ack_events", channelId=made["channelId"], sequence=5)
+        rpc.call("compact_store")
+    home.stop()
+    with open(os.path.join(home.dir, "store", "data.mdb"), "r+b") as f:
+        data, key = f.read(), f"u:channel.acked.{made['channelId']}".encode()
+        at = data.find(key) + len(key) + 1
+        f.seek(at)
+        f.write(bytes([data[at] ^ 1]))
+    home.start()
+    with home.rpc() as rpc:
+        rpc.fails("ack_events", {"channelId": made["channelId"], "sequence": 2}, code=-32603)
+        error = rpc.fails("list_channels", {}, code=-32603)
+        assert made["channelId"] in error.message, error
+        rpc.call("disconnect_channel", channelId=made["channelId"])
+
+
 def test_pruned_events_are_marked_as_a_gap(home):
     with home.rpc() as rpc:
         made = connect(rpc)

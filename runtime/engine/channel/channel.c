@@ -6,6 +6,7 @@
 #include "runtime/engine/channel/channel.h"
 
 #include "runtime/base/hash.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/random.h"
 #include "runtime/engine/core/core.h"
@@ -223,10 +224,15 @@ static void disconnected_fact(struct engine *engine, struct transaction *tx, con
 			      const char *reason, const char *request_id)
 {
 	const struct channel_live *l = strmap_get(&engine->channels->live, doc->channelId);
+	struct err e = ERR_INIT;
+	uint64_t acked = 0;
+	const bool known = view_channel_acked(engine->o.store, doc->channelId, &acked, &e) == 0;
 
+	if (!known)
+		log_error("%s", e.message);
 	EMIT(channel_disconnected, tx, channel_scope(doc, request_id), .envelope.status = "disconnected",
 	     .reason = reason, .lastSeenAt = l ? l->seen_us : doc->lastSeenAt,
-	     .lastAcked = opt_int(view_channel_acked(engine->o.store, doc->channelId)));
+	     .lastAcked = opt_int_if(known, (int64_t)acked));
 	/* In the same commit, so that no reader sees the channel disconnected and its tasks reachable. */
 	peer_tasks_channel(engine, doc->channelId, false, tx);
 }
@@ -343,8 +349,10 @@ void engine_ack_events(struct engine *engine, const char *channel_id, uint64_t s
 	buf_auto struct buf text = BUF_INIT;
 	struct channel_doc doc;
 	struct err e = ERR_INIT;
+	uint64_t committed = 0;
 
 	if (channel_load(engine, channel_id, c, &text, &doc, &e) < 0 ||
+	    view_channel_acked(engine->o.store, channel_id, &committed, &e) < 0 ||
 	    (sequence > last &&
 	     err_field(&e, "sequence", "expected at most %" PRIu64 ", the last sequence there is", last) < 0))
 		return transaction_reject(tx, &e);
@@ -353,7 +361,6 @@ void engine_ack_events(struct engine *engine, const char *channel_id, uint64_t s
 	 * cursor never moves back. It is written again until it is committed, because its commit may have failed.
 	 */
 	struct channel_live *l = strmap_get(&engine->channels->live, channel_id);
-	const uint64_t committed = view_channel_acked(engine->o.store, channel_id);
 	uint64_t acked = sequence > committed ? sequence : committed;
 	if (l && l->acked > acked)
 		acked = l->acked;
@@ -470,8 +477,11 @@ void channel_on_action_resolved(struct transaction *tx, const struct scope *s, c
 	struct err e = ERR_INIT;
 
 	bridge_key(s->action, key);
-	if (store_meta_get(tx->engine->o.store, key, &channel, &e) != 0)
-		return; /* it was not forwarded */
+	int r = store_meta_get(tx->engine->o.store, key, &channel, &e);
+	if (r < 0)
+		log_error("look up the channel of action %s: %s", s->action, e.message);
+	if (r)
+		return; /* 1: it was not forwarded */
 	bool there = by && strcmp(by, buf_cstr(&channel)) == 0;
 	EMIT(channel_permission_returned, tx, bridge_scope(s, buf_cstr(&channel)),
 	     .decidedBy = there ? "peer" : "local", .outcome = p->decision, .source = p->source,
