@@ -395,21 +395,20 @@ docs: all $(EVENT_DOC)
 
 # ---- installation ----
 
-PREFIX ?= /usr/local
-DESTDIR ?=
 ARCH ?= $(shell dpkg --print-architecture 2>/dev/null || uname -m)
 
 # What is installed or packed is a release build in a folder of its own, unless MODE says otherwise.
 INSTALLED := $(if $(filter undefined file,$(origin MODE)),release,$(MODE))
 INSTALL_BUILD := $(if $(filter file,$(origin BUILD)),build$(if $(filter-out debug,$(INSTALLED)),-$(INSTALLED)),$(BUILD))
 
+# PREFIX, DESTDIR and SETS of the command line or the environment reach packaging/install.sh, which has the defaults.
 .PHONY: release install uninstall deb tarball reproducible package-test
 release:
 	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=$(INSTALLED) BUILD=$(INSTALL_BUILD) all
 install: release
-	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) SETS='$(SETS)' packaging/install.sh install $(INSTALL_BUILD)
+	@packaging/install.sh install $(INSTALL_BUILD)
 uninstall:
-	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) SETS='$(SETS)' packaging/install.sh uninstall $(INSTALL_BUILD)
+	@packaging/install.sh uninstall $(INSTALL_BUILD)
 deb:
 	@BUILD_ID='$(BUILD_ID)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' packaging/deb.sh build $(VERSION) $(ARCH)
 ifneq ($(DEB_ROOT),)

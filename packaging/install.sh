@@ -7,11 +7,19 @@ set -eu
 verb=$1
 build=$2
 prefix=${PREFIX:-/usr/local}
+prefix=${prefix%/}
 root=${DESTDIR:-}
 cd "$(dirname "$0")/.."
 case $verb in
 install | uninstall) ;;
 *) echo "usage: install.sh install|uninstall BUILD" >&2; exit 2 ;;
+esac
+
+# Units and the AppArmor profile name files below the prefix without quotes.
+case $prefix in
+*[!A-Za-z0-9._/+-]*) echo "$verb: PREFIX '$prefix': give a path of letters, digits and . _ + - / only" >&2; exit 2 ;;
+'' | /*) ;;
+*) echo "$verb: PREFIX '$prefix': give an absolute path" >&2; exit 2 ;;
 esac
 
 sets=${SETS:-program curl $([ "$verb" = install ] && [ ! -e "$build/bailiff-fleet" ] || echo nats) doc license data system config}

@@ -46,8 +46,8 @@ def check_list():
 
 
 def check_install():
-    with tempfile.TemporaryDirectory() as top:
-        env = {"DESTDIR": top, "PREFIX": "/opt/x", "SETS": "program curl nats doc license data system apparmor config"}
+    with tempfile.TemporaryDirectory(prefix="a path with 'quotes' ") as top:
+        env = {"DESTDIR": top, "PREFIX": "/opt/x/", "SETS": "program curl nats doc license data system apparmor config"}
         status, said = run("packaging/install.sh", "install", BUILD, env=env)
         if status:
             problems.append(f"install.sh install: {said}")
@@ -58,10 +58,19 @@ def check_install():
                     if "/usr/local" in f.read():
                         problems.append(f"{name}: names /usr/local instead of the prefix")
         check_upgrade(top, env)
-        run("packaging/install.sh", "uninstall", BUILD, env=env)
+        status, said = run("make", "uninstall", f"DESTDIR={top}", "PREFIX=/opt/x")
+        if status:
+            problems.append(f"make uninstall: {said}")
         left = files_below(top)
         if left != ["etc/bailiff/config.json", "etc/bailiff/policy.json"]:
             problems.append(f"install.sh uninstall leaves {left}")
+
+
+def check_prefix():
+    for prefix in ("/opt/with space", "/opt/a|b", "opt/x"):
+        status, said = run("make", "uninstall", f"PREFIX={prefix}", "DESTDIR=/nowhere")
+        if status == 0 or f"PREFIX '{prefix}'" not in said:
+            problems.append(f"make uninstall with PREFIX={prefix}: status {status}: {said}")
 
 
 def check_upgrade(top, env):
@@ -128,6 +137,7 @@ def check_examples():
 def main():
     check_list()
     check_install()
+    check_prefix()
     check_versions()
     skipped = [why for why in (check_units(), check_profile(), check_examples()) if why]
     for problem in problems:
