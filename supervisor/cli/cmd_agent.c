@@ -11,6 +11,7 @@
 #include "supervisor/cli/agent_input.h"
 #include "supervisor/cli/approval.h"
 #include "supervisor/cli/event_stream.h"
+#include "supervisor/cli/file_option.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun.h"
@@ -370,11 +371,9 @@ static int submit(struct agent *a, const char *prompt, uint64_t *ret_sequence)
 	/* Without a conversation nobody uses what the commands leave running; otherwise end_processes ends it. */
 	jw_kbool(&q.w, "endProcesses", !a->converses);
 	if (a->sandbox_id[0]) {
-		const char *cwd = opts_get(&c->opts, OPT_agent_CWD);
-		mem_auto char *whole = realpath(cwd ? cwd : ".", NULL);
-
 		jw_kstr(&q.w, "sandboxId", a->sandbox_id);
-		jw_kopt(&q.w, "cwd", whole);
+		if ((status = file_option_cwd(c, OPT_agent_CWD, &q.w)))
+			return status;
 	} else if (sandbox_options_write(&c->opts, &places, &q.w, &q.e) < 0) {
 		return cli_fail(c, EXIT_FAILED, &q.e, "agent");
 	}

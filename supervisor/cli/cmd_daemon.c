@@ -279,6 +279,7 @@ int daemon_logs(struct cli *c)
 {
 	const char *tail = opts_get(&c->opts, OPT_daemon_TAIL);
 	mem_auto char *piece = mem_alloc(LOG_PIECE);
+	struct pollfd reader = { .fd = STDOUT_FILENO };
 	fd_auto int fd = -1;
 	ssize_t n;
 
@@ -293,8 +294,9 @@ int daemon_logs(struct cli *c)
 		text_sanitize(piece, (size_t)n, &safe);
 		if (n && format_out(&safe))
 			return EXIT_FAILED;
-		if (n == 0)
-			poll(NULL, 0, POLL_MS);
+		/* With no events requested, poll reports only that the reader of stdout has exited. */
+		if (n == 0 && poll(&reader, 1, POLL_MS) > 0)
+			return EXIT_FAILED;
 	}
 	return n < 0 ? EXIT_FAILED : 0;
 }

@@ -8,9 +8,7 @@
 #include "supervisor/cli/noun.h"
 #include "supervisor/cli/sandbox_options.h"
 
-#include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The names of the tools, one a line, and a warning for each that cannot be called. */
 static int print_tools(struct cli *c, struct jval result)
@@ -40,13 +38,10 @@ static int print_tools(struct cli *c, struct jval result)
 
 static int send_request(struct cli *c, struct request *q, const char *method, const char *verb)
 {
-	char cwd[PATH_MAX];
 	int status;
 
 	jw_kstr(&q->w, "name", c->opts.args[1]);
-	if (getcwd(cwd, sizeof cwd))
-		jw_kstr(&q->w, "cwd", cwd);
-	if ((status = noun_options(c, "profile", &q->w)))
+	if ((status = file_option_cwd(c, -1, &q->w)) || (status = noun_options(c, "profile", &q->w)))
 		return status;
 	if (request_change(c, q, method) < 0)
 		return cli_fail(c, EXIT_FAILED, &q->e, "%s", verb);

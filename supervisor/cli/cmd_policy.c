@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/file_option.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/policy_explanation.h"
@@ -10,8 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <unistd.h>
 
 #define FILE_MAX (1u << 20)
 
@@ -86,10 +85,8 @@ static void show_environment(struct jval command, struct buf *out)
 /* The members that say where: the folder, and the session whose rules and mode apply. −1 after printing an error. */
 static int write_place(struct cli *c, struct jw *w)
 {
-	const char *given = opts_get(&c->opts, OPT_policy_CWD);
-	char cwd[PATH_MAX];
-
-	jw_kopt(w, "cwd", given ? given : getcwd(cwd, sizeof(cwd)));
+	if (file_option_cwd(c, OPT_policy_CWD, w))
+		return -1;
 	return id_lookup_option(c, OPT_policy_SESSION, ID_SESSION, "sessionId", w);
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "supervisor/cli/file_option.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun.h"
@@ -9,8 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
-#include <unistd.h>
 
 /* More than any policy that is written by hand; the request must fit into one line of the protocol. */
 #define FILE_MAX (1u << 20)
@@ -185,9 +184,7 @@ int turn_show(struct cli *c)
 
 int turn_submit(struct cli *c)
 {
-	const char *cwd = opts_get(&c->opts, OPT_turn_CWD);
 	request_auto struct request q = REQUEST_INIT(q);
-	char here[PATH_MAX];
 	int status;
 
 	if (c->opts.nargs < 2 && !opts_has(&c->opts, OPT_turn_TEXT) && !opts_has(&c->opts, OPT_turn_LINE))
@@ -196,7 +193,8 @@ int turn_submit(struct cli *c)
 		return status;
 	write_parts(c, &q.w);
 	jw_kobj(&q.w, "options");
-	jw_kopt(&q.w, "cwd", cwd ? cwd : getcwd(here, sizeof(here)));
+	if ((status = file_option_cwd(c, OPT_turn_CWD, &q.w)))
+		return status;
 	jw_kopt(&q.w, "profile", opts_get(&c->opts, OPT_turn_PROFILE));
 	if (opts_has(&c->opts, OPT_turn_REJECT))
 		jw_kstr(&q.w, "whenBusy", "reject");
@@ -211,9 +209,7 @@ int turn_submit(struct cli *c)
 
 int subagent_spawn(struct cli *c)
 {
-	const char *cwd = opts_get(&c->opts, OPT_subagent_CWD);
 	request_auto struct request q = REQUEST_INIT(q);
-	char here[PATH_MAX];
 	int status;
 
 	jw_kstr(&q.w, "role", c->opts.args[1]);
@@ -224,7 +220,8 @@ int subagent_spawn(struct cli *c)
 		return status;
 	if (c->opts.nargs > 2) { /* without a command its client runs it, and the working directory means nothing */
 		jw_kstrv(&q.w, "command", c->opts.args + 2, c->opts.nargs - 2);
-		jw_kopt(&q.w, "cwd", cwd ? cwd : getcwd(here, sizeof(here)));
+		if ((status = file_option_cwd(c, OPT_subagent_CWD, &q.w)))
+			return status;
 	}
 	return noun_change(c, &q, "spawn_subagent", "subagentId");
 }

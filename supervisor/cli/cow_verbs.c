@@ -1,7 +1,9 @@
 #include "supervisor/cli/cow_verbs.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/file_option.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/output_stream.h"
@@ -11,33 +13,6 @@
 #include <unistd.h>
 
 #define PIECE (256u * 1024)
-
-/* ---- paths of the command line ---- */
-
-/* Absolute and without "." and ".."; the file need not exist. */
-static void clean_path(const char *path, struct buf *out)
-{
-	char here[PATH_MAX];
-	size_t start = out->len;
-	mem_auto char *whole = path[0] == '/' || !getcwd(here, sizeof(here)) ? mem_strdup(path)
-									     : mem_printf("%s/%s", here, path);
-
-	for (const char *p = whole; *p;) {
-		size_t n = strcspn(p, "/");
-
-		if (n == 2 && p[0] == '.' && p[1] == '.') {
-			while (out->len > start && out->data[--out->len] != '/')
-				;
-		} else if (n && !(n == 1 && p[0] == '.')) {
-			buf_byte(out, '/');
-			buf_append(out, p, n);
-		}
-		p += n + (p[n] == '/');
-	}
-	if (out->len == start)
-		buf_byte(out, '/');
-	buf_append(out, "", 0);
-}
 
 struct name_search {
 	const char *name;
@@ -140,12 +115,11 @@ static int call_for_paths(struct cli *c, const char *method, struct request *q)
 	if (c->opts.nargs > 1) {
 		jw_karr(&q->w, "paths");
 		for (size_t i = 1; i < c->opts.nargs; i++) {
-			buf_auto struct buf path = BUF_INIT;
+			char path[PATH_MAX];
 
-			if (!text_utf8_valid(c->opts.args[i], strlen(c->opts.args[i])))
-				return cli_usage(c, "path %zu is not UTF-8; name its directory instead", i);
-			clean_path(c->opts.args[i], &path);
-			jw_strn(&q->w, path.data, path.len);
+			if (file_option_absolute(c->opts.args[i], false, path, &q->e) < 0)
+				return cli_fail(NULL, EXIT_FAILED, &q->e, "%s: path %zu", c->verb->name, i);
+			jw_str(&q->w, path);
 		}
 		jw_arr_end(&q->w);
 	}
@@ -156,13 +130,12 @@ static int call_for_paths(struct cli *c, const char *method, struct request *q)
 }
 
 /* One of the list's paths is the folder, or in it. */
-static bool any_below(struct jval list, const struct buf *folder)
+static bool any_below(struct jval list, const char *folder)
 {
 	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
 		mem_auto char *path = jval_strdup(jval_get(it.value, "path"));
 
-		if (path && strncmp(path, folder->data, folder->len) == 0 &&
-		    (!path[folder->len] || path[folder->len] == '/' || folder->len == 1))
+		if (path && path_within(folder, path))
 			return true;
 	}
 	return false;
@@ -171,13 +144,13 @@ static bool any_below(struct jval list, const struct buf *folder)
 /* Prints the PATHs of the command line that do not occur in a reply, and returns their number. */
 static size_t print_unmatched(struct cli *c, struct jval result)
 {
+	struct err e = ERR_INIT;
+	char path[PATH_MAX];
 	size_t n = 0;
 
 	for (size_t i = 1; i < c->opts.nargs; i++) {
-		buf_auto struct buf path = BUF_INIT;
-
-		clean_path(c->opts.args[i], &path);
-		if (any_below(jval_get(result, "changes"), &path) || any_below(jval_get(result, "conflicts"), &path))
+		if (file_option_absolute(c->opts.args[i], false, path, &e) == 0 &&
+		    (any_below(jval_get(result, "changes"), path) || any_below(jval_get(result, "conflicts"), path)))
 			continue;
 		cli_error("%s: no changes", c->opts.args[i]);
 		n++;

@@ -1,14 +1,10 @@
-/*
- * Paths are made absolute here, with the user's rights and working directory: the daemon may be unable to read them,
- * and must not guess what a relative path meant.
- */
-
 #include "supervisor/cli/sandbox_options.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/file_option.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,25 +13,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* `given` NULL: the working directory. Hidden paths keep their links: the name itself is to be hidden. */
-static int make_absolute(const char *given, bool follow, char ret[PATH_MAX], struct err *e)
-{
-	char here[PATH_MAX] = "", whole[2 * PATH_MAX];
-
-	/* Often a variable that is not set; as a relative path it would mean the working directory. */
-	if (given && !given[0])
-		return err_set(e, ERR_INVALID, "the path is empty");
-	if ((!given || given[0] != '/') && !getcwd(here, sizeof(here)))
-		return err_sys(e, errno, "the working directory");
-	snprintf(whole, sizeof(whole), "%s%s%s", here, here[0] && given ? "/" : "", given ? given : "");
-	/* Resolve links here: the sandbox binds the named path and does not follow links. */
-	if (follow && realpath(whole, here))
-		memcpy(whole, here, sizeof(here));
-	if (!text_utf8_valid(whole, strlen(whole)))
-		return err_set(e, ERR_INVALID, "the path '%.200s' is not UTF-8", whole);
-	return path_clean(whole, ret, e);
-}
 
 /* A .git in one of these shared directories does not make it a workspace: any user can create one there. */
 static bool is_shared_directory(const char *path)
@@ -87,7 +64,8 @@ static int write_all(const struct opts *o, int option, const char *key, bool pat
 
 		if (o->given[i].option != option)
 			continue;
-		if (paths && make_absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
+		/* Hidden paths keep their links: the name itself is to be hidden. */
+		if (paths && file_option_absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[option].name);
 		const bool missing = paths && strcmp(key, "hidden") != 0 && access(path, F_OK) < 0 && errno == ENOENT;
 		if (missing && !later)
@@ -110,7 +88,7 @@ int sandbox_options_write(const struct opts *o, const struct sandbox_options *na
 	char cwd[PATH_MAX], workspace[PATH_MAX];
 	uint64_t bytes;
 
-	if (make_absolute(opts_get(o, names->cwd), true, cwd, e) < 0)
+	if (file_option_absolute(opts_get(o, names->cwd), true, cwd, e) < 0)
 		return opts_has(o, names->cwd) ? err_wrap(e, "option '--cwd'") : -1;
 	if (!names->within || opts_has(o, names->cwd))
 		jw_kstr(w, "cwd", cwd);

@@ -51,6 +51,29 @@ def test_a_working_directory_that_is_gone_is_not_blamed_on_an_option(home):
     assert done.returncode == 125 and b"the working directory: No such file" in done.stderr and b"--cwd" not in done.stderr, done
 
 
+def test_nothing_is_decided_about_a_working_directory_that_is_gone(home):
+    """Relative paths of discard would begin at the root, and a policy check would be one without a folder."""
+    process = home.cli("run", "-d", "--cow", "--", "sh", "-c", "mkdir -p gone; echo x > gone/made", cwd=home.work).text.strip()
+    home.cli("wait", process)
+    for verb in (("diff", process, ".."), ("discard", process, ".."), ("apply", process, "made"), ("revert", process, "made"), ("policy", "check", "true"),
+                 ("turn", "submit", "true"), ("mcp-server", "test", "x")):
+        script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"'
+        done = subprocess.run(["sh", "-c", script, harness.CLI, *verb], cwd=home.work, env=harness.environment(BAILIFF_HOME=home.dir),
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        assert done.returncode == 1 and not done.stdout and b"the working directory: No such file" in done.stderr, (verb, done)
+    assert "the path is empty" in failure(home, "discard", process, "")
+    assert "gone/made" in home.cli("diff", process).text
+
+
+def test_a_relative_working_directory_starts_at_the_present_one(home):
+    os.mkdir(os.path.join(home.work, "sub"))
+    turn = home.cli("turn", "submit", "--cwd", "sub", "--line", "pwd > out", cwd=home.work).text.strip()
+    assert turn
+    until("it ran there", lambda: os.path.exists(os.path.join(home.work, "sub", "out")))
+    assert "allow" in home.cli("policy", "check", "--cwd", "sub", "true", cwd=home.work).text
+    assert "policy: option '--cwd': the path is empty" in failure(home, "policy", "check", "--cwd", "", "true")
+
+
 def test_paths_that_are_empty_or_missing_are_rejected(home):
     """An empty path is usually an unset variable; accepting it would mean the working directory."""
     for option in ("--ro", "--rw", "--hide", "--cwd"):

@@ -81,6 +81,16 @@ def test_daemon_logs_shows_the_end_of_the_log_file(home):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z bailiffd runtime: info: stopping\n", last), last
 
 
+@with_embedded
+def test_following_the_log_ends_with_its_reader(home):
+    with open(os.path.join(home.dir, "daemon.log"), "a") as f:
+        f.write("a line\n")
+    follow = subprocess.Popen([harness.CLI, "daemon", "logs", "-f", "--tail", "1"], env=harness.environment(BAILIFF_HOME=home.dir), stdout=subprocess.PIPE)
+    assert follow.stdout.readline() == b"a line\n"
+    follow.stdout.close()
+    follow.wait(harness.PATIENCE)
+
+
 def test_watch_follows_a_session_and_asks_for_approvals():
     with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home, home.rpc() as rpc:
         session = rpc.call("create_session", title="the one")["sessionId"]
