@@ -173,7 +173,12 @@ def prompts():
     return "\n".join(out)
 
 
-TABLES = {"docs/sandbox.md": {"profiles": profiles, "autorun": autorun}, "docs/mcp.md": {"tools": tools, "resources": resources, "prompts": prompts}, "docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/platforms.md": {"features": features}, "docs/architecture.md": {"steps": steps},
+def reasons():
+    out = ["| reason | |", "|---|---|"]
+    return "\n".join(out + [f"| `{a[1]}` | {cell(a[2])} |" for _, a in rows("runtime/base/err_reasons.def", ("REASON",))])
+
+
+TABLES = {"docs/sandbox.md": {"profiles": profiles, "autorun": autorun}, "docs/mcp.md": {"tools": tools, "resources": resources, "prompts": prompts}, "docs/control.md": {"methods": methods, "reasons": reasons}, "docs/operations.md": {"config": config}, "docs/platforms.md": {"features": features}, "docs/architecture.md": {"steps": steps},
           "docs/syscalls.md": {"sets": syscalls, "checks": syscall_checks}}
 WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema-public",
          "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}

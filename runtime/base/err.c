@@ -69,6 +69,19 @@ int err_at(struct err *e, enum err_code code, const char *field, const char *fmt
 	return -1;
 }
 
+int err_because(struct err *e, enum err_code code, enum err_reason reason, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return -1;
+	va_start(ap, fmt);
+	err_fill(e, code, 0, NULL, fmt, ap);
+	va_end(ap);
+	e->reason = reason;
+	return -1;
+}
+
 int err_sys(struct err *e, int errnum, const char *fmt, ...)
 {
 	va_list ap;
@@ -121,4 +134,30 @@ const char *err_code_name(enum err_code code)
 	if ((unsigned)code >= sizeof(names) / sizeof(names[0]))
 		return "unknown";
 	return names[code];
+}
+
+static const struct {
+	const char *name, *advice;
+} reasons[] = {
+	[REASON_NONE] = { NULL, NULL },
+#define REASON(NAME, name, meaning, advice) [REASON_##NAME] = { name, advice },
+#include "runtime/base/err_reasons.def"
+};
+
+const char *err_reason_name(enum err_reason reason)
+{
+	return (unsigned)reason < REASON_COUNT ? reasons[reason].name : NULL;
+}
+
+const char *err_reason_advice(enum err_reason reason)
+{
+	return (unsigned)reason < REASON_COUNT ? reasons[reason].advice : NULL;
+}
+
+enum err_reason err_reason_of(const char *name)
+{
+	for (int i = REASON_NONE + 1; i < REASON_COUNT; i++)
+		if (strcmp(reasons[i].name, name) == 0)
+			return (enum err_reason)i;
+	return REASON_NONE;
 }

@@ -158,6 +158,7 @@ void verb_overview(const struct verb_table *t, struct buf *out)
 static struct {
 	bool on;
 	enum err_code code;
+	enum err_reason reason;
 	struct buf message, more, hint;
 	struct jw more_writer;
 } report;
@@ -185,6 +186,7 @@ static void print_report(const char *name)
 	jw_kobj(&w, name);
 	if (report.code)
 		jw_kstr(&w, "code", err_code_name(report.code));
+	jw_kopt(&w, "reason", err_reason_name(report.reason));
 	jw_kstrn(&w, "message", message->data, message->len);
 	if (report.hint.len && message != &report.hint)
 		jw_kstrn(&w, "hint", report.hint.data, report.hint.len);
@@ -196,6 +198,7 @@ static void print_report(const char *name)
 	fd_write_all(STDERR_FILENO, out.data, out.len);
 	buf_reset(&report.message), buf_reset(&report.hint), buf_reset(&report.more);
 	report.code = ERR_NONE;
+	report.reason = REASON_NONE;
 	report.on = false;
 }
 
@@ -268,8 +271,10 @@ int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fm
 	va_start(ap, what_fmt);
 	buf_vprintf(&what, what_fmt, ap);
 	va_end(ap);
-	if (!report.message.len)
+	if (!report.message.len) {
 		report.code = e->code;
+		report.reason = e->reason;
+	}
 	cli_error("%s: %s", buf_cstr(&what), e->message);
 	if (c && c->advice[0])
 		cli_hint("%s", c->advice);
@@ -443,82 +448,86 @@ static void advise_denied(struct jval error, struct buf *out)
 		buf_printf(out, "%sbailiff policy explain %s shows the decision", out->len ? "; " : "", process);
 }
 
-/* The daemon's advice is written for programs and names methods of its socket; translate it to commands. */
-static void set_advice(struct cli *c, struct jval error)
+/*
+ * The daemon's advice is written for programs and names methods of its socket. Here it is in terms of the command line,
+ * by the error's reason, otherwise by its category. The daemon's is shown for those that are in neither table.
+ */
+static const struct {
+	enum err_reason reason;
+	const char *advice;
+} reason_advice[] = {
+	{ REASON_DRAINING, "bailiff daemon status shows what still runs; bailiff daemon drain --cancel ends a drain" },
+	{ REASON_POLICY_INVALID, "bailiff policy show names the layers; bailiff policy lint FILE checks a file" },
+	{ REASON_NO_TERMINAL, "bailiff run -t gives it one" },
+	{ REASON_NO_STDIN, "bailiff run -d -i gives it one" },
+	{ REASON_NOT_COW, "bailiff run --cow and bailiff sandbox create --cow hold changes back" },
+	{ REASON_NOT_ENFORCEABLE,
+	  "do what the message says, or leave the option out: nothing runs with less than was requested" },
+	{ REASON_NO_USER_NAMESPACES, "" }, /* the message has it */
+	{ REASON_TASK_INCOMPLETE, "bailiff task show lists what is missing" },
+	{ REASON_OUTCOME_UNKNOWN, "check whether it took effect before you repeat it" },
+};
+
+static const struct {
+	const char *category, *advice;
+	bool general; /* wrong where the message says what to do */
+} category_advice[] = {
+	{ "not_found",
+	  "check the id; bailiff ps -a, bailiff session list, bailiff task list and bailiff job list show them", true },
+	{ "unavailable", "try again later; bailiff doctor shows what is missing", true },
+	{ "conflict", "use another id, or repeat the first command unchanged", true },
+	{ "not_allowed", "run it as the user who owns it, or as root", true },
+	{ "invalid_state", "check its status first: bailiff ps -a, or the show verb of what it belongs to", true },
+	{ "corrupt", "bailiff store verify names the damage; bailiff store restore brings a backup back", false },
+	{ "sequence_expired", "older events were removed by retention; bailiff events lists the kept ones", false },
+	{ "method_not_found", "bailiff call list_methods lists them", false },
+};
+
+static void choose_advice(struct cli *c, struct jval error, enum err_reason reason)
 {
-	static const struct {
-		const char *says, *instead;
-		bool general; /* wrong where the message says what to do */
-	} rows[] = {
-		{ "the list methods",
-		  "check the id; bailiff ps -a, bailiff session list, bailiff task list and bailiff job list show them",
-		  true },
-		{ "get_health", "try again later; bailiff doctor shows what is missing", true },
-		{ "idempotencyKey", "use another id, or repeat the first command unchanged", true },
-		{ "a connection whose role", "run it as the user who owns it, or as root", true },
-		{ "present status", "check its status first: bailiff ps -a, or the show verb of what it belongs to",
-		  true },
-		{ "verify_store", "bailiff store verify names the damage; bailiff store restore brings a backup back",
-		  false },
-		{ "firstSequence", "older events were removed by retention; bailiff events lists the kept ones",
-		  false },
-	};
-	buf_auto struct buf denied = BUF_INIT;
+	struct jval category = jval_path(error, "data.category");
 
 	jval_str(jval_path(error, "data.advice"), c->advice, sizeof(c->advice));
-	/* Advice that no row matches is shown as it is. */
-	if (strstr(c->advice, "list_methods"))
+	for (size_t i = 0; reason && i < countof(reason_advice); i++)
+		if (reason_advice[i].reason == reason)
+			snprintf(c->advice, sizeof(c->advice), "%s", reason_advice[i].advice);
+	if (jval_path(error, "data.reason").type == JT_STRING) /* also one that only a newer daemon has */
+		return;
+	if (jval_is_str(category, "invalid"))
 		snprintf(c->advice, sizeof(c->advice), "bailiff help %s explains its arguments", c->verb->name);
-	for (size_t i = 0; i < countof(rows); i++)
-		if (strstr(c->advice, rows[i].says))
+	for (size_t i = 0; i < countof(category_advice); i++)
+		if (jval_is_str(category, category_advice[i].category))
 			snprintf(c->advice, sizeof(c->advice), "%s",
-				 rows[i].general && has_own_advice(error) ? "" : rows[i].instead);
+				 category_advice[i].general && has_own_advice(error) ? "" : category_advice[i].advice);
+}
+
+static void set_advice(struct cli *c, struct jval error, enum err_reason reason)
+{
 	struct jval field = jval_path(error, "data.field");
+	buf_auto struct buf denied = BUF_INIT;
+
+	choose_advice(c, error, reason);
 	if (jval_is_str(field, "sandbox.allowHosts") && !is_given(c, "allow-host"))
 		snprintf(c->advice, sizeof(c->advice), "--allow-host HOST names one, and may be repeated");
 	if (jval_is_str(field, "port") || jval_is_str(field, "hostPort"))
 		snprintf(c->advice, sizeof(c->advice),
 			 "bailiff ports lists published ports; bailiff unpublish closes one");
-	char message[512];
-	jval_str(jval_get(error, "message"), message, sizeof(message));
-	if (strstr(message, "is about to stop and starts nothing new"))
-		snprintf(c->advice, sizeof(c->advice),
-			 "bailiff daemon status shows what still runs; bailiff daemon drain --cancel ends a drain");
-	if (strstr(message, "until the policy is corrected"))
-		snprintf(c->advice, sizeof(c->advice),
-			 "bailiff policy show names the layers; bailiff policy lint FILE checks a file");
 	if (jval_is_str(jval_path(error, "data.category"), "permission_denied"))
 		advise_denied(error, &denied);
 	if (denied.len)
 		snprintf(c->advice, sizeof(c->advice), "%s", denied.data);
 }
 
-/* Replaces advice that only makes sense to programs by one for the command line, also inside an error's message. */
+/* Replaces parameters and advice that only make sense to programs. */
 int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e)
 {
-	static const struct {
-		const char *theirs, *ours;
-	} ends[] = {
-		{ "; start_process with tty gives it one", "; bailiff run -t gives it one" },
-		{ "; start_process with stdin \"pipe\" gives it one", "; bailiff run -d -i gives it one" },
-		{ "; list_ports shows those that are", "" },      /* the advice has it */
-		{ " (error.data.missing lists everything)", "" }, /* task show has it */
-		{ " and give keyFile", " and give --key-file" },
-		{ ": create one with cow for checkpoints", ": create one with --cow for checkpoints" },
-	};
 	int r = remote_call(c->remote, method, params, ret, e);
 
 	c->advice[0] = 0;
 	if (r == 0 || ret->error.type == JT_NONE)
 		return r;
-	set_advice(c, ret->error);
+	set_advice(c, ret->error, e->reason);
 	name_option(c, ret->error, e);
-	for (size_t i = 0; i < countof(ends); i++) {
-		char *at = strstr(e->message, ends[i].theirs);
-
-		if (at)
-			snprintf(at, sizeof(e->message) - (size_t)(at - e->message), "%s", ends[i].ours);
-	}
 	return r;
 }
 

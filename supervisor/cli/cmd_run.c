@@ -168,7 +168,7 @@ static int print_rejection(struct cli *c, const struct request *q)
 	struct home places[HOME_CANDIDATES_MAX];
 
 	/* Root's commands may write in system directories and homes only if root lists them in a file. */
-	if (strstr(q->e.message, "root-write-roots")) {
+	if (q->e.reason == REASON_ROOT_WRITE_ROOTS) {
 		(void)home_candidates(getuid(), places);
 		snprintf(c->advice, sizeof(c->advice),
 			 "Run it as a plain user, with --profile readonly, or allow the folder: echo FOLDER "

@@ -188,7 +188,7 @@ static int wait_task(struct cli *c, const char *id)
 				printf("%s\n", buf_cstr(&safe));
 		} else {
 			cli_error("%s is %s%s%s", id, name, text ? ": " : "", text ? text : "");
-			if (text && strstr(text, "complete_task"))
+			if (jval_is_str(jval_get(q.result, "waitingFor"), "complete_task"))
 				cli_hint("bailiff task complete %s, or bailiff task fail %s MESSAGE; with "
 					 "--auto-complete, a task is completed when its command succeeds",
 					 id, id);

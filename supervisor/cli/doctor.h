@@ -33,6 +33,7 @@ struct doctor_trial {
 	struct buf printed; /* output of the program inside */
 	struct jval seen;   /* the JSON object in it; JT_NONE: none was printed */
 	struct err failure; /* why not; message "": it succeeded */
+	char stage[32];     /* of the sandbox, that failed; or "" */
 	char advice[256];   /* the daemon's advice with the failure; or "" */
 };
 

@@ -90,50 +90,45 @@ static bool lacks_layer(const struct evidence *s, const char *name)
 
 static const char report[] = "this is a fault of bailiff: report it with the output of bailiff doctor --json";
 
-/* Fixes by the start of a build failure and a word in it, for those without advice. */
+/* Fixes by the stage that failed, for failures without advice. */
 static const struct {
-	const char *stage, *word, *fix;
+	const char *stage, *fix;
 } build_fixes[] = {
-	{ "mounts", "",
-	  "the container blocks mounts: run it with --security-opt seccomp=unconfined --security-opt "
-	  "apparmor=unconfined" },
-	{ "root", "",
-	  "the container blocks mounts: run it with --security-opt seccomp=unconfined --security-opt "
-	  "apparmor=unconfined" },
-	{ "seccomp", "",
-	  "use a kernel with CONFIG_SECCOMP_FILTER, and a container profile that permits the call seccomp" },
-	{ "", "", "start the daemon with bailiffd --foreground --verbose to see more" },
+	{ "mounts", "the container blocks mounts: run it with --security-opt seccomp=unconfined --security-opt "
+		    "apparmor=unconfined" },
+	{ "root", "the container blocks mounts: run it with --security-opt seccomp=unconfined --security-opt "
+		  "apparmor=unconfined" },
+	{ "seccomp", "use a kernel with CONFIG_SECCOMP_FILTER, and a container profile that permits the call seccomp" },
+	{ "", "start the daemon with bailiffd --foreground --verbose to see more" },
 };
 
 /* The daemon's advice comes first: it knows more about the failure than its message says. */
-static const char *fix_for(const struct err *failure, const char *advice)
+static const char *fix_for(const struct doctor_trial *t)
 {
-	if (failure->code == ERR_PERMISSION)
+	if (t->failure.code == ERR_PERMISSION)
 		return "the policy does not allow the command that inspects the sandbox: allow bailiff-tool inspect "
 		       "in it, and try again";
-	if (strstr(failure->message, "until the policy is corrected"))
+	if (t->failure.reason == REASON_POLICY_INVALID)
 		return "correct the file; bailiff policy lint FILE checks it";
-	if (advice[0])
-		return advice;
+	if (t->advice[0])
+		return t->advice;
 	for (size_t i = 0; i < countof(build_fixes); i++)
-		if (strncmp(failure->message, build_fixes[i].stage, strlen(build_fixes[i].stage)) == 0 &&
-		    strstr(failure->message, build_fixes[i].word))
+		if (!build_fixes[i].stage[0] || strcmp(t->stage, build_fixes[i].stage) == 0)
 			return build_fixes[i].fix;
 	return "";
 }
 
 /*
- * A start that fails without user namespaces has cause and fix in one message, with the same words as bailiffd's own
- * attempt.
+ * A start that fails without user namespaces has cause and fix in one message; bailiffd's own attempt has them apart.
  */
-static bool missing_userns(struct jval kernel, const char *message, struct doctor_row *r)
+static bool missing_userns(struct jval kernel, const struct err *failure, struct doctor_row *r)
 {
 	char cause[192], fix[320];
 
+	if (failure->reason != REASON_NO_USER_NAMESPACES || !is_text(kernel, "state", "unavailable"))
+		return false;
 	jval_str(jval_get(kernel, "detail"), cause, sizeof cause);
 	jval_str(jval_get(kernel, "fix"), fix, sizeof fix);
-	if (!cause[0] || !strstr(message, cause))
-		return false;
 	row_missing(r, fix, "%s", cause);
 	return true;
 }
@@ -151,8 +146,8 @@ static void judge_sandbox(const struct evidence *s, struct doctor_row *r)
 		row_enforced(r, "a command ran in profile %s, as uid %llu",
 			     text_of(t->answer.result, "sandboxProfile", profile),
 			     (unsigned long long)jval_uint(jval_path(s->inside, "privileges.uid"), 0));
-	else if (!missing_userns(find_feature(s, "user_namespaces"), t->failure.message, r))
-		row_missing(r, fix_for(&t->failure, t->advice), "%s", t->failure.message);
+	else if (!missing_userns(find_feature(s, "user_namespaces"), &t->failure, r))
+		row_missing(r, fix_for(t), "%s", t->failure.message);
 }
 
 /* Compares the namespace links of this process and of the command: different namespaces have different links. */

@@ -134,13 +134,14 @@ static void finish_trial(struct cli *c, struct doctor_trial *t)
 	}
 	if (t->answer.error.type == JT_NONE)
 		return;
-	/* "start '…/bailiff-tool inspect …': clone: …" → "clone: …". Also removes advice to run `bailiff doctor`. */
+	/* "start '…/bailiff-tool inspect …': clone: …" → "clone: …". */
 	char *behind = strncmp(message, "start '", 7) == 0 ? strstr(message, "': ") : NULL;
 	if (behind)
 		memmove(message, behind + 3, strlen(behind + 3) + 1);
-	jval_str(jval_path(t->answer.error, "data.advice"), t->advice, sizeof t->advice);
-	if (strstr(t->advice, "bailiff doctor"))
-		t->advice[0] = 0;
+	jval_str(jval_path(t->answer.error, "data.stage"), t->stage, sizeof t->stage);
+	/* The general advice about a sandbox that failed is to run `bailiff doctor`. */
+	if (t->failure.code != ERR_SANDBOX || t->failure.reason)
+		jval_str(jval_path(t->answer.error, "data.advice"), t->advice, sizeof t->advice);
 }
 
 static void forget_trial(struct doctor_trial *t)

@@ -640,7 +640,10 @@ int remote_error(struct jval error, struct err *e)
 		if (codes[i].code == code)
 			err = codes[i].err;
 	err_set(e, err, "%s", message[0] ? message : "the daemon gave no reason");
-	if (e)
-		jval_str(jval_path(error, "data.field"), e->field, sizeof(e->field));
+	if (!e)
+		return -1;
+	jval_str(jval_path(error, "data.field"), e->field, sizeof(e->field));
+	if (jval_str(jval_path(error, "data.reason"), message, sizeof(message)))
+		e->reason = err_reason_of(message);
 	return -1;
 }

@@ -257,10 +257,11 @@ void call_fail(struct call *c, const struct err *e) { call_fail_data(c, e, NULL,
 
 void call_fail_expired_output(struct call *c, const struct err *e)
 {
-	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"Retention removed the bytes; the "
-				   "events about them remain.\"";
+	static const char data[] = "\"category\":\"output_expired\"";
+	struct err expired = *e;
 
-	call_fail_data(c, e, data, sizeof(data) - 1);
+	expired.reason = REASON_OUTPUT_EXPIRED;
+	call_fail_data(c, &expired, data, sizeof(data) - 1);
 }
 
 void call_engine_reply(void *call, const struct err *e, const char *json, size_t len)

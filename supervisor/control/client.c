@@ -325,8 +325,10 @@ static void refuse_line(struct client *cl, const char *message)
 {
 	struct buf buf_auto out = BUF_INIT;
 	cl->control->counts.protocol_errors++;
-	rpc_protocol_error(&out, NULL, RPC_INVALID_REQUEST, message,
-			   "Send less in one request; write_process_stdin and emit_events can be repeated.");
+	mem_auto char *text = mem_printf("%s: send less in one request; write_process_stdin and emit_events can be "
+					 "repeated",
+					 message);
+	rpc_protocol_error(&out, NULL, RPC_INVALID_REQUEST, text);
 	buf_byte(&out, '\n');
 	client_send(cl, out.data, out.len);
 }

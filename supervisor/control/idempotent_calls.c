@@ -68,13 +68,12 @@ static void body_hash(const struct call *c, uint8_t out[32])
 static void replay_pending(struct call *c, struct jval record)
 {
 	struct err e = ERR_INIT;
-	err_set(&e, ERR_UNAVAILABLE,
-		"the runtime ended while %s with this idempotencyKey was under way; whether it took effect is not "
-		"known",
-		c->method->name);
+	err_because(&e, ERR_UNAVAILABLE, REASON_OUTCOME_UNKNOWN,
+		    "the runtime ended while %s with this idempotencyKey was under way; whether it took effect is not "
+		    "known",
+		    c->method->name);
 	struct buf buf_auto data = BUF_INIT;
-	buf_str(&data, "\"outcome\":\"unknown\",\"retryable\":false,"
-		       "\"advice\":\"Check whether it took effect before repeating it with a new idempotencyKey.\"");
+	buf_str(&data, "\"outcome\":\"unknown\",\"retryable\":false");
 	for (struct jiter it = jiter_on(record); jiter_next(&it);)
 		if (!jval_is_str(it.key, "pending")) {
 			buf_byte(&data, ',');
@@ -93,6 +92,8 @@ static void replay_error(struct call *c, struct jval stored)
 	mem_auto char *message = jval_strdup(jval_get(stored, "message"));
 	err_set(&e, rpc_category_code(code ? code : ""), "%s", message ? message : "");
 	struct jval data = jval_get(stored, "data");
+	mem_auto char *reason = jval_strdup(jval_get(stored, "reason"));
+	e.reason = err_reason_of(reason ? reason : "");
 	jval_str(jval_get(stored, "field"), e.field, sizeof e.field);
 	if (data.type == JT_OBJECT && data.len > 2)
 		call_finish_error(c, &e, data.text + 1, data.len - 2);

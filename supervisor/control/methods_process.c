@@ -327,11 +327,12 @@ static void yield_reply(struct call *c, struct buf *before, const char *json, si
 
 static void fail_unavailable(struct call *c, const struct err *e)
 {
-	static const char data[] =
-		"\"retryable\":false,\"advice\":\"Omit the named parameter. It is rejected rather than ignored, so "
-		"that nothing runs with less than was requested.\"";
+	static const char data[] = "\"retryable\":false";
+	struct err unavailable = *e;
 
-	call_fail_data(c, e, data, sizeof(data) - 1);
+	if (!unavailable.reason)
+		unavailable.reason = REASON_NOT_ENFORCEABLE;
+	call_fail_data(c, &unavailable, data, sizeof(data) - 1);
 }
 
 /* The result of the start, with the subscription. */

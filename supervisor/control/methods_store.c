@@ -164,9 +164,6 @@ int method_get_store_stats(struct call *c, const struct get_store_stats_params *
 /* Errors about the target directory become errors of the parameter `dir`; disk errors (EIO, ENOSPC, EDQUOT) stay. */
 static void on_backed_up(void *ctx, const struct err *e)
 {
-	static const char advice[] = "\"advice\":\"Omit dir and move the copy from the directory backup in the store's "
-				     "directory, as bailiff "
-				     "store backup does: the runtime can write nowhere else.\"";
 	struct upkeep *u = ctx;
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
@@ -177,10 +174,11 @@ static void on_backed_up(void *ctx, const struct err *e)
 
 		if (about.code == ERR_SYS && about.sys != EIO && about.sys != ENOSPC && about.sys != EDQUOT) {
 			about.code = ERR_INVALID;
+			about.reason = REASON_BACKUP_FOLDER;
 			(void)snprintf(about.field, sizeof(about.field), "dir");
 		}
 		call_watch(c, NULL);
-		call_fail_data(c, &about, advice, about.code == ERR_INVALID ? sizeof(advice) - 1 : 0);
+		call_fail(c, &about);
 		free(u);
 		return;
 	}

@@ -93,7 +93,8 @@ static int check_draining(const struct call *c, struct err *e)
 
 	for (size_t i = 0; c->control->draining && i < countof(starting); i++)
 		if (strcmp(c->method->name, starting[i]) == 0)
-			return err_set(e, ERR_UNAVAILABLE, "the daemon is about to stop and starts nothing new");
+			return err_because(e, ERR_UNAVAILABLE, REASON_DRAINING,
+					   "the daemon is about to stop and starts nothing new");
 	return 0;
 }
 
@@ -169,11 +170,11 @@ void request_run(struct call *c)
 
 /* Protocol errors are answered even without a readable id (with null), as JSON-RPC requires. */
 static void reject_request(struct client *cl, struct batch *batch, const char *id, enum rpc_code code,
-			   const char *message, const char *advice)
+			   const char *message)
 {
 	struct buf buf_auto out = BUF_INIT;
 	cl->control->counts.protocol_errors++;
-	rpc_protocol_error(&out, id, code, message, advice);
+	rpc_protocol_error(&out, id, code, message);
 	if (batch) {
 		batch_add(batch, out.data, out.len);
 		return;
@@ -201,23 +202,23 @@ static int read_id(json_t *request, char **ret)
 static void handle_request(struct client *cl, struct batch *batch, json_t *request)
 {
 	if (!json_is_object(request)) {
-		reject_request(cl, batch, NULL, RPC_INVALID_REQUEST, "expected a request object", NULL);
+		reject_request(cl, batch, NULL, RPC_INVALID_REQUEST, "expected a request object");
 		return;
 	}
 	mem_auto char *id = NULL;
 	if (read_id(request, &id) < 0) {
 		reject_request(cl, batch, NULL, RPC_INVALID_REQUEST,
-			       "id: expected a string of at most 1024 bytes, an integer or null", NULL);
+			       "id: expected a string of at most 1024 bytes, an integer or null");
 		return;
 	}
 	const char *version = json_string_value(json_object_get(request, "jsonrpc"));
 	if (!version || strcmp(version, "2.0") != 0) {
-		reject_request(cl, batch, id, RPC_INVALID_REQUEST, "jsonrpc: expected \"2.0\"", NULL);
+		reject_request(cl, batch, id, RPC_INVALID_REQUEST, "jsonrpc: expected \"2.0\"");
 		return;
 	}
 	const char *name = json_string_value(json_object_get(request, "method"));
 	if (!name) {
-		reject_request(cl, batch, id, RPC_INVALID_REQUEST, "method: expected a string", NULL);
+		reject_request(cl, batch, id, RPC_INVALID_REQUEST, "method: expected a string");
 		return;
 	}
 	const struct method *m = method_find(cl->control->o.methods, name);
@@ -225,10 +226,10 @@ static void handle_request(struct client *cl, struct batch *batch, json_t *reque
 		return; /* a notification gets no reply, as JSON-RPC requires */
 	if (!m) {
 		const char *near = method_nearest(cl->control->o.methods, name);
-		mem_auto char *message = mem_printf("there is no method \"%.100s\"", name);
-		mem_auto char *advice = near ? mem_printf("Did you mean %s? list_methods lists all methods.", near)
-					     : NULL;
-		reject_request(cl, batch, id, RPC_METHOD_NOT_FOUND, message, advice);
+		mem_auto char *message = mem_printf("there is no method \"%.100s\"%s%s%s", name,
+						    near ? " (did you mean \"" : "", near ? near : "",
+						    near ? "\"?)" : "");
+		reject_request(cl, batch, id, RPC_METHOD_NOT_FOUND, message);
 		return;
 	}
 	struct call *c = call_new(cl, batch, m, mem_take(&id), json_incref(json_object_get(request, "params")));
@@ -249,12 +250,12 @@ static void handle_request(struct client *cl, struct batch *batch, json_t *reque
 static void handle_batch(struct client *cl, json_t *array)
 {
 	if (json_array_size(array) == 0) {
-		reject_request(cl, NULL, NULL, RPC_INVALID_REQUEST, "an empty batch", NULL);
+		reject_request(cl, NULL, NULL, RPC_INVALID_REQUEST, "an empty batch");
 		return;
 	}
 	if (json_array_size(array) > REQUEST_BATCH_MAX) {
-		reject_request(cl, NULL, NULL, RPC_INVALID_REQUEST, "a batch of more than 1000 requests",
-			       "Send it in parts.");
+		reject_request(cl, NULL, NULL, RPC_INVALID_REQUEST,
+			       "a batch of more than 1000 requests: send it in parts");
 		return;
 	}
 	struct batch *batch = batch_new(cl);
@@ -302,7 +303,7 @@ void request_line(struct client *cl, const char *line, size_t len)
 		mem_auto char *message = overflow && field[0]
 						 ? mem_printf("%s: must fit into 64 bits: %s", field, bad.text)
 						 : mem_printf("bad JSON at byte %d: %s", bad.position, bad.text);
-		reject_request(cl, NULL, NULL, RPC_PARSE_ERROR, message, NULL);
+		reject_request(cl, NULL, NULL, RPC_PARSE_ERROR, message);
 	} else if (json_is_array(doc)) {
 		handle_batch(cl, doc);
 	} else {

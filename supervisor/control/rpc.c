@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Each kind of error on the wire. `advice` applies where the error's data has none. */
+/* Each kind of error on the wire. `advice` applies where the error has no reason. */
 static const struct rpc_row {
 	enum err_code code;
 	enum rpc_code rpc;
@@ -122,8 +122,8 @@ void rpc_error(struct buf *out, const char *id, const struct err *e, const char 
 		jw_kstr(&w, "category", row->category);
 	if (!has_member(data, len, "retryable"))
 		jw_kbool(&w, "retryable", row->retryable);
-	if (!has_member(data, len, "advice"))
-		jw_kstr(&w, "advice", row->advice);
+	jw_kopt(&w, "reason", err_reason_name(e->reason));
+	jw_kstr(&w, "advice", e->reason ? err_reason_advice(e->reason) : row->advice);
 	if (e->field[0] && !has_member(data, len, "field"))
 		jw_kstr(&w, "field", e->field);
 	if (len) {
@@ -136,7 +136,7 @@ void rpc_error(struct buf *out, const char *id, const struct err *e, const char 
 	buf_byte(out, '}');
 }
 
-void rpc_protocol_error(struct buf *out, const char *id, enum rpc_code code, const char *message, const char *advice)
+void rpc_protocol_error(struct buf *out, const char *id, enum rpc_code code, const char *message)
 {
 	static const struct {
 		enum rpc_code code;
@@ -144,24 +144,20 @@ void rpc_protocol_error(struct buf *out, const char *id, enum rpc_code code, con
 		const char *advice;
 	} kinds[] = {
 		{ RPC_PARSE_ERROR, "parse_error", "Send one JSON-RPC 2.0 object, or an array of them, a line." },
+		{ RPC_METHOD_NOT_FOUND, "method_not_found", "list_methods shows what there is." },
 		{ RPC_INVALID_REQUEST, "invalid_request",
 		  "Send {\"jsonrpc\":\"2.0\",\"id\":…,\"method\":…,\"params\":{…}}." },
-		{ RPC_METHOD_NOT_FOUND, "method_not_found", "list_methods shows what there is." },
 	};
-	const char *category = "invalid_request";
-	for (size_t i = 0; i < countof(kinds); i++)
-		if (kinds[i].code == code) {
-			category = kinds[i].category;
-			if (!advice)
-				advice = kinds[i].advice;
-		}
+	size_t i = 0;
+	while (i < countof(kinds) - 1 && kinds[i].code != code)
+		i++;
 	struct jw w;
 	error_head(out, &w, id, code);
 	jw_kstr(&w, "message", message);
 	jw_kobj(&w, "data");
-	jw_kstr(&w, "category", category);
+	jw_kstr(&w, "category", kinds[i].category);
 	jw_kbool(&w, "retryable", false);
-	jw_kopt(&w, "advice", advice);
+	jw_kstr(&w, "advice", kinds[i].advice);
 	jw_obj_end(&w);
 	jw_obj_end(&w);
 	buf_byte(out, '}');

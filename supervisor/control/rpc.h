@@ -33,8 +33,8 @@ void rpc_result(struct buf *out, const char *id, const char *json, size_t len);
 /* The code, category, retryable and advice follow from the error's code; `data`: further members of error.data, or
  * NULL. */
 void rpc_error(struct buf *out, const char *id, const struct err *e, const char *data, size_t len);
-/* Errors of the protocol itself. `advice` may be NULL. */
-void rpc_protocol_error(struct buf *out, const char *id, enum rpc_code code, const char *message, const char *advice);
+/* Errors of the protocol itself. */
+void rpc_protocol_error(struct buf *out, const char *id, enum rpc_code code, const char *message);
 
 /* The category that error.data shows ("not_found"), and back; ERR_INTERNAL for a name that is not known. */
 const char *rpc_category(enum err_code code);

@@ -264,8 +264,8 @@ static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 			       "it was a copy-on-write run (--cow): nothing is in the files themselves before apply; "
 			       "discard forgets it");
 	if (j->op != CHANGE_OP_REVERT && !j->process.cow)
-		return err_set(e, ERR_STATE,
-			       "it was not a copy-on-write run (--cow): what it wrote is in the files themselves");
+		return err_because(e, ERR_STATE, REASON_NOT_COW,
+				   "it was not a copy-on-write run: what it wrote is in the files themselves");
 	return j->process.ended ? 0 : job_find_live(j, e);
 }
 

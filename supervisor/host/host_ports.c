@@ -109,7 +109,7 @@ static void launch_try(struct process_io *io)
 		io->launching = false;
 		errno = ECONNRESET;
 		if (io->tries >= TRIES_MAX || launch_member(io) < 0)
-			engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, "");
+			engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, REASON_NONE, "");
 		return;
 	}
 	if (io->tries < TRIES_MAX && process_io_launch(io) == 0)
@@ -117,7 +117,7 @@ static void launch_try(struct process_io *io)
 	int error = io->tries < TRIES_MAX ? errno : ECONNRESET;
 	const struct plan_key key = io->key; /* copied: the call below may free io */
 	io->launching = false;
-	engine_on_launch_failed(io->host->engine, key.id, STEP_CLONE, error, "");
+	engine_on_launch_failed(io->host->engine, key.id, STEP_CLONE, error, REASON_NONE, "");
 }
 
 /* A start that failed before anything was sent; reported from the loop. */
@@ -132,7 +132,7 @@ static void on_stillborn(evutil_socket_t fd, short what, void *ctx)
 	struct stillborn *s = ctx;
 
 	if (find_process_io(s->host, s->key.id))
-		engine_on_launch_failed(s->host->engine, s->key.id, STEP_CLONE, s->error, "");
+		engine_on_launch_failed(s->host->engine, s->key.id, STEP_CLONE, s->error, REASON_NONE, "");
 	free(s);
 }
 
@@ -174,7 +174,7 @@ static void on_resend(evutil_socket_t fd, short what, void *ctx)
 	struct process_io *io = ctx;
 
 	if (launch_member(io) < 0)
-		engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, "");
+		engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, REASON_NONE, "");
 }
 
 static void port_launch(void *host, const char *id, const void *plan, size_t plan_len, uint32_t flags,
@@ -241,7 +241,7 @@ static void on_spawn_limited(void *host, const struct spawn_msg *m)
 	}
 	io->launching = false;
 	if (launch_member(io) < 0)
-		engine_on_launch_failed(w->engine, m->key.id, STEP_CLONE, errno, "");
+		engine_on_launch_failed(w->engine, m->key.id, STEP_CLONE, errno, REASON_NONE, "");
 }
 
 static void on_spawn_failed(void *host, const struct spawn_msg *m)
@@ -252,7 +252,8 @@ static void on_spawn_failed(void *host, const struct spawn_msg *m)
 	if (!io || !io->launching || io->key.attempt != m->key.attempt)
 		return;
 	io->launching = false;
-	engine_on_launch_failed(w->engine, m->key.id, m->step, m->error, m->path);
+	engine_on_launch_failed(w->engine, m->key.id, m->step, m->error,
+				m->reason < REASON_COUNT ? m->reason : REASON_NONE, m->path);
 }
 
 /*

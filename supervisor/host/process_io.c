@@ -372,11 +372,11 @@ static void report_gone(struct process_io *io, const struct status_msg *known)
 		return;
 	char why[STATUS_CAUSE_TEXT];
 	if (io->within[0] && !io->led && r && status_cause_text(&last, why))
-		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, 0, why);
+		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, 0, REASON_NONE, why);
 	else if (io->within[0] && !io->led && r && last.kind == STATUS_FAILED)
-		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
+		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, REASON_NONE, last.path);
 	else if (io->within[0] && !io->led) /* its holder or leader died first */
-		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, ECONNRESET, "");
+		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, ECONNRESET, REASON_NONE, "");
 	else
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
 }
@@ -427,7 +427,7 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 	if (r == 0 || io->host->launch_again(io, &last))
 		return;
 	if (io->within[0] && !io->led && last.kind == STATUS_FAILED)
-		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
+		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, REASON_NONE, last.path);
 	else
 		engine_on_exited(ref.host->engine, ref.key.id, &last);
 	if (kept && is_alive(&ref) && !io->gone) {

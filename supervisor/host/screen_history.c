@@ -48,8 +48,7 @@ static int take_document(struct screen_history *h, struct jval doc, struct err *
 	char status[32];
 
 	if (tty.type != JT_OBJECT)
-		return err_set(e, ERR_STATE, "process '%s' has no terminal; start_process with tty gives it one",
-			       h->process_id);
+		return err_because(e, ERR_STATE, REASON_NO_TERMINAL, "process '%s' has no terminal", h->process_id);
 	jval_str(jval_get(doc, "status"), status, sizeof(status));
 	h->ended = strcmp(status, "running") != 0 && strcmp(status, "starting") != 0;
 	h->uid = (uint32_t)jval_uint(jval_get(doc, "uid"), 0);

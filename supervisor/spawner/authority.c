@@ -344,8 +344,9 @@ static int check_folder(const struct authority *a, const char *path, bool write,
 	bool home = write && (root_path_is_home(path) || around_a_home(a, path));
 	if ((!home && !root_path_is_system(path)) || contains_path(&a->listed, path))
 		return 0;
-	err_set(e, ERR_NOT_ALLOWED, "%s%.44s: system or home folder; as root, list it in " LIST_NAME,
-		strlen(path) > 44 ? "…" : "", strlen(path) > 44 ? path + strlen(path) - 44 : path);
+	err_because(e, ERR_NOT_ALLOWED, REASON_ROOT_WRITE_ROOTS,
+		    "%s%.44s: system or home folder; as root, list it in " LIST_NAME, strlen(path) > 44 ? "…" : "",
+		    strlen(path) > 44 ? path + strlen(path) - 44 : path);
 	snprintf(e->field, sizeof e->field, "%s", write ? "writeRoots" : "readRoots");
 	return -1;
 }

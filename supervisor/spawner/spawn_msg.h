@@ -56,9 +56,9 @@ struct spawn_msg {
 	uint64_t token;      /* MARK; ANNOUNCE and its START: id of the request, 0 = none */
 	uint64_t hint;       /* ANNOUNCE, START: requests with the same value usually need the same sandbox */
 	int32_t cpu;         /* ANNOUNCE, START: the runtime's CPU; CLEAN: its CPU when it replied */
-	uint32_t reserved;
-	uint32_t op;       /* CHANGES: enum change_op */
-	uint32_t plan_len; /* START, LIMIT: bytes of the plan that follow this struct; 0 = it is in a memfd */
+	uint32_t reason;     /* FAILED: enum err_reason */
+	uint32_t op;         /* CHANGES: enum change_op */
+	uint32_t plan_len;   /* START, LIMIT: bytes of the plan that follow this struct; 0 = it is in a memfd */
 	struct plan_key key;
 	union {
 		char path[512]; /* FAILED: the path or object concerned; for STEP_LIMITS "field: why and what to do" */

@@ -83,6 +83,7 @@ static void fail_start(struct spawner *s, struct spawn_msg *answer, const struct
 			: e->code == ERR_NOT_ALLOWED ? EPERM
 			: e->code == ERR_UNAVAILABLE ? EOPNOTSUPP
 						     : EINVAL;
+	answer->reason = e->reason;
 	snprintf(answer->path, sizeof answer->path, "%.63s%s%.440s", e->field, e->field[0] ? ": " : "", e->message);
 	answer_runtime(s, answer, NULL, 0);
 }

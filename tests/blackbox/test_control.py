@@ -313,5 +313,24 @@ def test_connections_leave_descriptors_for_work():
         harness.until("connections are accepted again", home.answers)
 
 
+def test_errors_have_reasons_for_clients_with_better_advice(home):
+    """The same reason again if the error is a stored one, and none where the category says all."""
+    with home.rpc() as rpc:
+        running = rpc.start(["sleep", "1000"])["processId"]
+        task = rpc.call("create_task", objective="x", acceptance=["a criterion"])["taskId"]
+        rpc.call("start_task", taskId=task)
+        for method, reason, params in (("resize_process", "no_terminal", {"processId": running, "rows": 9, "cols": 9}), ("get_screen", "no_terminal", {"processId": running}),
+                                       ("write_process_stdin", "no_stdin", {"processId": running, "data": "x"}), ("list_changes", "not_cow", {"processId": running}),
+                                       ("unpublish_port", "not_published", {"processId": running, "port": 77}), ("complete_task", "task_incomplete", {"taskId": task}),
+                                       ("get_process", None, {"processId": "proc_x"}), ("start_process", None, {"command": []})):
+            key = {} if method.startswith(("get", "list")) else {"idempotencyKey": f"key-{method}"}
+            for _ in range(2):
+                error = rpc.fails(method, **params, **key)
+                assert error.data.get("reason") == reason and error.data["advice"], (method, error)
+                assert "start_process" not in error.message and "list_" not in error.message, error.message
+        rpc.call("drain", on=True)
+        assert rpc.fails("start_process", command=["true"]).data["reason"] == "draining"
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -136,7 +136,7 @@ def test_json_errors_are_one_object_on_stderr(home):
         done = home.cli(*args, status=None)
         assert done.status != 0 and not done.out, (args, done)
         error = json.loads(done.err)["error"]
-        assert error["message"] and set(error) <= {"code", "message", "hint", "more"}, (args, error)
+        assert error["message"] and set(error) <= {"code", "reason", "message", "hint", "more"}, (args, error)
 
 
 if __name__ == "__main__":

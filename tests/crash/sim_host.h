@@ -324,7 +324,7 @@ static void sim_exit_holder(struct sim_host *w, struct sim_process *p)
 		if (led)
 			engine_on_gone(w->engine, member, NULL);
 		else
-			engine_on_launch_failed(w->engine, member, STEP_CLONE, ECONNRESET, "");
+			engine_on_launch_failed(w->engine, member, STEP_CLONE, ECONNRESET, REASON_NONE, "");
 		for (int i = 0; led && i < STREAM_COUNT; i++)
 			engine_on_output_end(w->engine, member, i);
 	}
@@ -370,7 +370,7 @@ static void sim_step(struct sim_host *w, struct sim_process *p)
 	switch (p->stage) {
 	case SIM_ASKED:
 		if (sim_chance(w, 3) || (p->within[0] && !sim_holds(w, p->within))) {
-			engine_on_launch_failed(w->engine, p->id, STEP_CLONE, EAGAIN, "");
+			engine_on_launch_failed(w->engine, p->id, STEP_CLONE, EAGAIN, REASON_NONE, "");
 			return;
 		}
 		p->stage = SIM_STARTED;

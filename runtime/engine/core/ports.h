@@ -8,6 +8,7 @@
  * a fake clock. A port never calls back into the engine before it returns. `id` is a process id throughout.
  */
 
+#include "runtime/base/err.h"
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 
@@ -236,7 +237,8 @@ struct port_started {
 };
 void engine_on_started(struct engine *engine, const char *id, const struct port_started *s);
 /* `path`: what the error concerns, or "". Without an error it says itself why the process did not start. */
-void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t step, int error, const char *path);
+void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t step, int error, enum err_reason reason,
+			     const char *path);
 void engine_on_ready(struct engine *engine, const char *id, uint32_t layers);
 void engine_on_execed(struct engine *engine, const char *id);
 /* Only with keepTree: the command has exited and its descendants continue. May be reported more than once. */

@@ -90,6 +90,7 @@ void reply_error_record(const struct err *e, const char *data, size_t len, struc
 	jw_kstr(&w, "message", e->message);
 	if (e->field[0])
 		jw_kstr(&w, "field", e->field);
+	jw_kopt(&w, "reason", err_reason_name(e->reason));
 	jw_key(&w, "data");
 	buf_byte(out, '{');
 	buf_append(out, data ? data : "", data ? len : 0);

@@ -341,7 +341,7 @@ static int resolve_key(const struct model_registration *r, struct model_config *
 	if (r->key_command && registry_contains_key(r->key_command))
 		return err_field(e, "keyCommand",
 				 "contains a key: commands are stored and shown; put the key in a file with mode 0600 "
-				 "and give keyFile");
+				 "(keyFile)");
 	c->key_command = mem_strdup(r->key_command);
 	return registry_file("caFile", r->ca_file, "certificates", &c->ca_file, e);
 }

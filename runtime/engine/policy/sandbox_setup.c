@@ -349,8 +349,8 @@ int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, c
 
 	*ret = (struct sandbox_setup){ 0 };
 	if (engine->policy_problem[0])
-		return err_set(e, ERR_UNAVAILABLE, "nothing is started until the policy is corrected: %s",
-			       engine->policy_problem);
+		return err_because(e, ERR_UNAVAILABLE, REASON_POLICY_INVALID,
+				   "nothing is started until the policy is corrected: %s", engine->policy_problem);
 	base = find_base(engine, r->profile ? r->profile : PROFILE_DEFAULT, e);
 	if (!base)
 		return -1;

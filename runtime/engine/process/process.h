@@ -166,11 +166,12 @@ struct process {
 	char *prompt;      /* the question to the approver, or NULL */
 	char *command_ref; /* ref of the whole argv, if it is too long for an event */
 	struct buf command_full;
-	char *profile;      /* name of the profile */
-	char *home;         /* the meaning of ~ in the sandbox, or NULL */
-	char *sandbox_json; /* sandboxProfile */
-	char *refusal;      /* "limits.cpus: …": the limit that cannot be enforced, and why; or NULL */
-	bool writes;        /* the sandbox has a write root in addition to its private directories */
+	char *profile;                 /* name of the profile */
+	char *home;                    /* the meaning of ~ in the sandbox, or NULL */
+	char *sandbox_json;            /* sandboxProfile */
+	enum err_reason launch_reason; /* of a launch that failed */
+	char *refusal;                 /* "limits.cpus: …": the limit that cannot be enforced, and why; or NULL */
+	bool writes;                   /* the sandbox has a write root in addition to its private directories */
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* the requested layers, and the flags of the plan that determine support */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;

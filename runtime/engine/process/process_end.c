@@ -381,19 +381,19 @@ static void ending_fact(struct process *p, const struct ending *r, struct transa
 /* The error of start_process if the command never ran. */
 static void start_error(const struct process *p, const struct ending *r, struct err *e, struct buf *data)
 {
-	static const char advice[] = "Do what the message says, or leave the limit out; it is refused rather than "
-				     "ignored, so that nothing runs with more than was asked for.";
 	struct jw w = jw_on(data);
 
 	if (p->refusal) {
-		err_set(e, ERR_UNAVAILABLE, "%s", p->refusal);
+		err_because(e, ERR_UNAVAILABLE, REASON_NOT_ENFORCEABLE, "%s", p->refusal);
 		snprintf(e->field, sizeof e->field, "%.*s", (int)strcspn(p->refusal, ":"), p->refusal);
 		jw_kbool(&w, "retryable", false);
-		jw_kstr(&w, "advice", advice);
 	} else if (p->ports_failure) {
 		*e = *p->ports_failure;
 	} else {
-		err_set(e, ERR_SANDBOX, "start '%s': %s", p->display ? p->display : "", r->message);
+		err_because(e, ERR_SANDBOX, p->launch_reason, "start '%s': %s", p->display ? p->display : "",
+			    r->message);
+		if (userns_text_of_path(p->last.path))
+			e->reason = REASON_NO_USER_NAMESPACES;
 		jw_kbool(&w, "retryable", p->layer_mismatch != 0); /* the command did not run */
 	}
 	jw_kstr(&w, "processId", p->id);

@@ -415,7 +415,7 @@ void process_ports_unpublish(struct process *p, uint16_t port, const struct call
 	struct process_port *r = find_port(p, port);
 
 	if (!r || !r->open)
-		err_at(&e, ERR_NOT_FOUND, "port", "port %u is not published; list_ports shows those that are", port);
+		err_at(&e, ERR_NOT_FOUND, "port", "port %u is not published", port), e.reason = REASON_NOT_PUBLISHED;
 	else if (r->ending)
 		err_at(&e, ERR_CONFLICT, "port", "port %u is being unpublished by another request", port);
 	if (e.code) {

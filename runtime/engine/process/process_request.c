@@ -37,8 +37,8 @@ struct process *engine_live(struct engine *engine, const char *id, const struct 
 	if (view_process(engine->o.store, c->uid, id, &doc, e) < 0)
 		return NULL;
 	if (jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), "lost"))
-		err_set(e, ERR_UNAVAILABLE,
-			"process '%s' was lost: nothing can reach it, and whether it ended is not known", id);
+		err_because(e, ERR_UNAVAILABLE, REASON_PROCESS_LOST,
+			    "process '%s' was lost: nothing can reach it, and whether it ended is not known", id);
 	else
 		err_set(e, ERR_STATE, "process '%s' has ended", id);
 	return NULL;
@@ -53,8 +53,7 @@ struct lost_refusal {
 
 static void on_lost_recorded(void *ctx, const struct store_result *r)
 {
-	static const char data[] = "\"outcome\":\"unknown\",\"retryable\":false,"
-				   "\"advice\":\"Check what it may have done, then start it again.\"";
+	static const char data[] = "\"outcome\":\"unknown\",\"retryable\":false";
 	struct lost_refusal *l = ctx;
 
 	reply_err(&l->reply, r->status < 0 ? r->err : &l->err, data, strlen(data));
@@ -319,8 +318,7 @@ static void input_queue(struct engine *engine, const char *id, const void *data,
 			"operators can write to it (bailiff input)",
 			id);
 	else if (p && !p->stdin_pipe && !process_has_tty(p))
-		err_set(&e, ERR_STATE,
-			"process '%s' has no standard input; start_process with stdin \"pipe\" gives it one", id);
+		err_because(&e, ERR_STATE, REASON_NO_STDIN, "process '%s' has no standard input", id);
 	else if (p && p->stdin_closed && !process_has_tty(p) && !eof)
 		err_set(&e, ERR_STATE, "the standard input of '%s' is closed", id);
 	else if (p)
@@ -442,8 +440,7 @@ int engine_terminal_size(struct engine *engine, const char *process_id, const st
 	if (!p)
 		return -1;
 	if (!process_has_tty(p))
-		return err_set(e, ERR_STATE, "process '%s' has no terminal; start_process with tty gives it one",
-			       process_id);
+		return err_because(e, ERR_STATE, REASON_NO_TERMINAL, "process '%s' has no terminal", process_id);
 	*ret_rows = p->tty_rows;
 	*ret_cols = p->tty_cols;
 	return 0;
@@ -456,7 +453,7 @@ void engine_resize_process(struct engine *engine, const char *process_id, uint32
 	struct process *p = engine_live(engine, process_id, c, &e);
 
 	if (p && !process_has_tty(p))
-		err_set(&e, ERR_STATE, "process '%s' has no terminal; start_process with tty gives it one", process_id);
+		err_because(&e, ERR_STATE, REASON_NO_TERMINAL, "process '%s' has no terminal", process_id);
 	else if (p && engine->o.ports->resize(engine->o.host, p->id, rows, cols) < 0)
 		err_set(&e, ERR_STATE, "resize the terminal of '%s': %s", process_id,
 			errno == ENOTTY ? "it has not begun yet" : strerror(errno));

@@ -334,7 +334,8 @@ void engine_on_started(struct engine *engine, const char *id, const struct port_
 	process_handle_event(p, PROCESS_EV_STARTED);
 }
 
-void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t step, int error, const char *path)
+void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t step, int error, enum err_reason reason,
+			     const char *path)
 {
 	struct process *p = engine_process(engine, id);
 
@@ -343,6 +344,7 @@ void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t ste
 	p->has_last = true;
 	p->last = (struct status_msg){ .kind = STATUS_FAILED, .step = step, .error = error };
 	snprintf(p->last.path, sizeof p->last.path, "%s", path);
+	p->launch_reason = reason;
 	if (step == STEP_LIMITS && error == EOPNOTSUPP && path[0])
 		p->refusal = mem_strdup(path);
 	process_handle_event(p, PROCESS_EV_LAUNCH_FAILED);

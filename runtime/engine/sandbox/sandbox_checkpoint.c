@@ -87,8 +87,8 @@ static int read_source(struct engine *engine, const char *given, const struct ca
 			      "sandbox '%s' belongs to uid %u: make the request as that user", given,
 			      (unsigned)ret->uid);
 	if (!ret->cow)
-		return err_at(e, ERR_STATE, "sandboxId",
-			      "sandbox '%s' is not copy-on-write: create one with cow for checkpoints", given);
+		return err_because(e, ERR_STATE, REASON_NOT_COW,
+				   "sandbox '%s' is not copy-on-write: it has no checkpoints", given);
 	if (!engine->o.ports->copy_changes)
 		return err_set(e, ERR_UNAVAILABLE, "this runtime does not serve copy-on-write runs");
 	return sandbox_check_share(engine, c->uid, e);

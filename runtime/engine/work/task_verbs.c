@@ -349,8 +349,8 @@ void engine_complete_task(struct engine *engine, const json_t *params, const str
 		char what[64];
 
 		jval_str(first, what, sizeof what);
-		err_set(&e, ERR_STATE, "task '%s' cannot be completed yet: %s (error.data.missing lists everything)",
-			t.d.taskId, what);
+		err_because(&e, ERR_STATE, REASON_TASK_INCOMPLETE, "task '%s' cannot be completed yet: %s", t.d.taskId,
+			    what);
 		jw_kraw(&w, "missing", missing.data, missing.len);
 		return transaction_reject_data(tx, &e, data.data, data.len);
 	}

@@ -1,6 +1,6 @@
 /*
  * The daemon's messages are written for programs that speak to its socket. A model that reads "commandLine: …" would
- * look for an argument of that name. The tables translate the beginnings and ends of messages that occur; everything
+ * look for an argument of that name. The tables translate names at the start of messages, and the advice; everything
  * else is passed on unchanged, because an unexpected message is better than none.
  */
 
@@ -24,34 +24,9 @@ static const struct {
 	{ "until.text:", "waitForText:" }, { "until.regex:", "waitForRegex:" }, { "until.", "" },
 };
 
-/* Advice at the end of a message. */
-static const struct {
-	const char *theirs, *ours;
-} ends[] = {
-	{ "; start_process with tty gives it one", "; exec with tty: true gives it one" },
-	{ "; start_process with stdin \"pipe\" gives it one", "; exec with interactive: true keeps it open" },
-	{ " (--cow): what it wrote is in the files themselves",
-	  ": what it wrote is in the files themselves. exec with cow: true holds changes back" },
-};
-
-/* The index of the advice that ends the message, or −1. */
-static int find_ending(const char *message)
-{
-	size_t n = strlen(message);
-
-	for (size_t i = 0; i < countof(ends); i++) {
-		size_t len = strlen(ends[i].theirs);
-
-		if (n >= len && strcmp(message + n - len, ends[i].theirs) == 0)
-			return (int)i;
-	}
-	return -1;
-}
-
 char *mcp_reply_error_text(const json_t *error)
 {
 	const char *message = json_get_text(error, "message"), *begin = "";
-	int end = find_ending(message);
 
 	for (size_t i = 0; i < countof(parameters); i++)
 		if (strncmp(message, parameters[i].theirs, strlen(parameters[i].theirs)) == 0) {
@@ -59,33 +34,41 @@ char *mcp_reply_error_text(const json_t *error)
 			message += strlen(parameters[i].theirs);
 			break;
 		}
-	return mem_printf("%s%.*s%s", begin, (int)(strlen(message) - (end < 0 ? 0 : strlen(ends[end].theirs))), message,
-			  end < 0 ? "" : ends[end].ours);
+	return mem_printf("%s%s", begin, message);
 }
 
+/* By the error's reason, otherwise by its category; the daemon's own for those that are not listed. */
 const char *mcp_reply_advice(const json_t *error)
 {
 	static const struct {
-		const char *says, *about,
-			*instead; /* about: text that the message must contain; other messages have their own advice */
-	} advices[] = {
-		{ "list_methods", "", "Correct it and call again; see the tool's schema." },
-		{ "the list methods", "process '", "ps with all: true lists the processes of this session." },
-		{ "get_health", "", "Try again later." },
-		{ "idempotencyKey", "", NULL },
-		{ "a connection whose role", "", "A person has to do this." },
-		{ "present status", "", "wait and ps report its status." },
-		{ "bailiff doctor", "", "Check the command, its cwd and the profile." },
+		const char *reason, *category;
+		const char *field;  /* NULL: any; "": none is named */
+		const char *advice; /* NULL: none */
+	} rows[] = {
+		{ "no_terminal", NULL, NULL, "exec with tty: true gives it one." },
+		{ "no_stdin", NULL, NULL, "exec with interactive: true keeps it open." },
+		{ "not_cow", NULL, NULL, "exec with cow: true holds changes back." },
+		{ "not_enforceable", NULL, NULL,
+		  "Do what the message says, or leave it out: nothing runs with less than was requested." },
+		{ "policy_invalid", NULL, NULL, "A person has to correct the policy." },
+		{ "draining", NULL, NULL, "Try again later." },
+		{ NULL, "invalid", NULL, "Correct it and call again; see the tool's schema." },
+		{ NULL, "not_found", "", "ps with all: true lists the processes of this session." },
+		{ NULL, "not_found", NULL, NULL },
+		{ NULL, "unavailable", NULL, "Try again later." },
+		{ NULL, "conflict", NULL, NULL },
+		{ NULL, "not_allowed", NULL, "A person has to do this." },
+		{ NULL, "invalid_state", NULL, "wait and ps report its status." },
+		{ NULL, "sandbox_failed", NULL, "Check the command, its cwd and the profile." },
 	};
-	const char *advice = json_get_text(json_object_get(error, "data"), "advice"),
-		   *message = json_get_text(error, "message");
+	const json_t *data = json_object_get(error, "data");
+	const char *reason = json_get_text(data, "reason"), *advice = json_get_text(data, "advice");
 
-	/* The translated end of the message is the advice already. */
-	if (find_ending(message) >= 0)
-		return NULL;
-	for (size_t i = 0; i < countof(advices); i++)
-		if (strstr(advice, advices[i].says))
-			return strstr(message, advices[i].about) ? advices[i].instead : NULL;
+	for (size_t i = 0; i < countof(rows); i++)
+		if (*reason ? rows[i].reason && strcmp(rows[i].reason, reason) == 0
+			    : rows[i].category && json_text_is(data, "category", rows[i].category) &&
+				      (!rows[i].field || strcmp(json_get_text(data, "field"), rows[i].field) == 0))
+			return rows[i].advice;
 	return *advice ? advice : NULL;
 }
 

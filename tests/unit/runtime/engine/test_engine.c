@@ -205,7 +205,7 @@ START_TEST(a_failed_launch_is_recorded)
 	struct start_request r = fake_request(&w, "x");
 
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
-	engine_on_launch_failed(w.engine, fake_last(&w)->id, STEP_CLONE, 11, "");
+	engine_on_launch_failed(w.engine, fake_last(&w)->id, STEP_CLONE, 11, REASON_NONE, "");
 	fake_settle(&w);
 	ck_assert_int_eq(reply.code, ERR_SANDBOX);
 	ck_assert_uint_eq(fake_count(&w, "process.started"), 0);

@@ -74,7 +74,7 @@ START_TEST(a_failed_launch_is_recorded_after_its_start)
 
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
 	atomic_store(&disk_fails, true);
-	engine_on_launch_failed(w.engine, fake_last(&w)->id, STEP_CLONE, EAGAIN, "");
+	engine_on_launch_failed(w.engine, fake_last(&w)->id, STEP_CLONE, EAGAIN, REASON_NONE, "");
 	fake_settle(&w);
 	heal_disk();
 	check_turn();

@@ -112,7 +112,7 @@ START_TEST(a_failed_holder_leaves_no_sandbox)
 	char id[PLAN_KEY_MAX];
 
 	memcpy(id, p->id, sizeof id);
-	engine_on_launch_failed(w.engine, id, 0, 1, "");
+	engine_on_launch_failed(w.engine, id, 0, 1, REASON_NONE, "");
 	fake_settle(&w);
 	ck_assert_int_ne(reply.code, 0);
 	ck_assert_uint_eq(reply.count, 2);
@@ -152,7 +152,7 @@ START_TEST(a_start_in_a_sandbox_that_ends_says_so)
 
 	r.sandbox_id = "dev";
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
-	engine_on_launch_failed(w.engine, fake_last(&w)->id, STEP_CLONE, ECONNRESET, "");
+	engine_on_launch_failed(w.engine, fake_last(&w)->id, STEP_CLONE, ECONNRESET, REASON_NONE, "");
 	fake_settle(&w);
 	ck_assert_int_eq(second.code, ERR_SANDBOX);
 	ck_assert_ptr_nonnull(strstr(second.message, "its session sandbox ended"));
