@@ -267,7 +267,7 @@ static void render_row(const struct format_table *t, size_t row, const size_t *w
 
 /*
  * The last column is the one that people look for: a command, a title. On a narrow terminal it gets the room that ids
- * and optional columns need, and where that is not enough the lines wrap.
+ * and optional columns need, and where that is not enough, a row continues on the next line.
  */
 void format_table_finish(struct format_table *t, struct buf *out)
 {
@@ -284,8 +284,9 @@ void format_table_finish(struct format_table *t, struct buf *out)
 				drop_column(t, c);
 				room = measure(t, width, widths);
 			}
-		if (room < LAST_COLUMN_LEAST)
-			width = 0;
+		for (unsigned line = width; room < LAST_COLUMN_LEAST || (width > line && room < LAST_COLUMN / 2);
+		     room = measure(t, width, widths))
+			width += line;
 	}
 	for (size_t row = 0; row < t->ncells / t->ncolumns; row++)
 		render_row(t, row, widths, format_coloured(STDOUT_FILENO), width, out);
