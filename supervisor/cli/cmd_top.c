@@ -239,6 +239,8 @@ static void add_row(const struct top *t, const struct top_row *r, bool chosen, s
 {
 	char cpu[24] = "-", time[16] = "-", memory[16], tasks[24] = "-", read[16], written[16];
 	mem_auto char *command = mem_printf("%s%s", t->tree && !r->is_session ? "  " : "", r->command);
+	/* Not only by its colour, which not everybody sees. */
+	mem_auto char *process = mem_printf("%s%s", chosen ? ">" : "", r->is_session ? "" : handle(t, r->process_id));
 
 	if (r->permille != UNKNOWN)
 		(void)snprintf(cpu, sizeof(cpu), "%llu.%llu", (unsigned long long)(r->permille / 10),
@@ -250,7 +252,7 @@ static void add_row(const struct top *t, const struct top_row *r, bool chosen, s
 	format_bytes(r->memory, memory);
 	format_bytes(r->read, read);
 	format_bytes(r->written, written);
-	const char *const cells[] = { r->is_session ? "" : handle(t, r->process_id),
+	const char *const cells[] = { process,
 				      r->user,
 				      handle(t, r->session_id),
 				      r->took,
@@ -301,6 +303,8 @@ static void print_table(struct top *t, size_t most, struct buf *out)
 	follow_selection(t);
 	size_t first = most && t->selected >= most ? t->selected - most + 1 : 0;
 	format_table_init(&table, heads, countof(heads));
+	for (size_t i = 0; i < countof(heads); i++)
+		table.optional[i] = strstr(" SESSION TASKS READ WRITE ", heads[i]) != NULL;
 	for (size_t i = first; i < t->now.n && (!most || i - first < most); i++)
 		add_row(t, &t->now.row[i], t->chosen[0] && i == t->selected, &table);
 	format_table_finish(&table, out);
@@ -582,7 +586,7 @@ int cmd_top(struct cli *c)
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	t.interval_ms = (unsigned)ms;
-	t.terminal = !cli_as_json(c) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	t.terminal = !cli_as_json(c) && isatty(STDIN_FILENO) && format_has_control(STDOUT_FILENO);
 	int status = t.terminal ? run_screen(&t) : run_once(&t);
 	list_done(&t.now);
 	list_done(&t.before);

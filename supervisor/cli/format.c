@@ -30,11 +30,18 @@ static const char *const paints[] = {
 };
 
 /* NO_COLOR and TERM=dumb are the conventions of other tools. */
+bool format_has_control(int fd)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+}
+
 bool format_coloured(int fd)
 {
-	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+	const char *no = getenv("NO_COLOR");
 
-	return isatty(fd) && !(no && no[0]) && !(term && strcmp(term, "dumb") == 0);
+	return format_has_control(fd) && !(no && no[0]);
 }
 
 static struct winsize size_of(int fd)

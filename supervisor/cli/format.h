@@ -15,6 +15,7 @@
 
 enum format_colour { FORMAT_PLAIN, FORMAT_DIM, FORMAT_BOLD, FORMAT_RED, FORMAT_GREEN, FORMAT_YELLOW, FORMAT_CYAN };
 
+bool format_has_control(int fd); /* a terminal that understands control sequences: not TERM=dumb */
 bool format_coloured(int fd);
 unsigned format_width(int fd); /* columns of the terminal; 0 = not a terminal */
 unsigned format_height(int fd);

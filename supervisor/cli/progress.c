@@ -6,17 +6,13 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #define CLEAR_LINE "\r\033[K"
 
 void progress_begin(struct progress *p, const struct cli *c)
 {
-	const char *term = getenv("TERM");
-	bool dumb = term && strcmp(term, "dumb") == 0;
-
-	*p = (struct progress){ .on = isatty(STDERR_FILENO) && !dumb && !cli_as_json(c),
+	*p = (struct progress){ .on = format_has_control(STDERR_FILENO) && !cli_as_json(c),
 				.started_ms = clock_boot_ms() };
 }
 

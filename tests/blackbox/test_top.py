@@ -35,6 +35,7 @@ def test_top_ends_the_chosen_process_after_a_confirmation(home):
             w.type("k")
             w.expect("choose a process first")
             w.type("j")
+            w.expect(">" + process[-6:])
             w.type("k")
             w.expect(f"end {process} with all its processes")
             w.type("n")
@@ -56,6 +57,7 @@ def test_top_ends_no_other_process_than_the_one_that_it_asked_about(home):
         with Window(home, "top", "--sort", "new", "--interval", "100ms", cols=160) as w:
             w.expect("2 running")
             w.type("j")
+            w.expect(">" + process[-6:])
             w.type("k")
             w.expect(f"end {process} with all its processes")
             rpc.end(process)
@@ -69,6 +71,24 @@ def test_top_ends_no_other_process_than_the_one_that_it_asked_about(home):
             w.wait(0)
         assert rpc.call("get_process", processId=other)["status"] == "running"
         rpc.end(other)
+
+
+def test_top_shows_the_command_in_80_columns(home):
+    with home.rpc() as rpc:
+        rpc.start(["sleep", "1234567890123"])
+        with Window(home, "top", "--interval", "100ms", cols=80, env={"NO_COLOR": "1"}) as w:
+            w.expect("TASKS +COMMAND")
+            w.expect("sleep 1234567890123")
+            w.type("q")
+            w.wait(0)
+
+
+def test_top_prints_one_table_on_a_dumb_terminal(home):
+    with home.rpc() as rpc:
+        rpc.start(["sleep", "1234"])
+        with Window(home, "top", cols=160, env={"TERM": "dumb"}) as w:
+            w.wait(0)
+            assert b"sleep 1234" in w.seen and b"\x1b" not in w.seen, w.seen
 
 
 def test_top_gives_the_window_back_while_it_is_stopped(home):

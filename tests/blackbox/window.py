@@ -32,7 +32,7 @@ class Window:
             fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
         self.process = subprocess.Popen([program or harness.CLI, *args], stdin=self.slave if stdin is None else stdin, stderr=self.slave,
                                         stdout=self.slave if stdout is None else stdout, preexec_fn=own, cwd=cwd or home.work,
-                                        env=harness.environment(BAILIFF_HOME=home.dir, TERM="xterm-256color", **(env or {})))
+                                        env=harness.environment(**{"BAILIFF_HOME": home.dir, "TERM": "xterm-256color", **(env or {})}))
 
     def __enter__(self):
         return self
