@@ -19,6 +19,7 @@
 
 #define HINT_PREFIX "  "
 #define USAGE_COLUMNS 80
+#define OPTION_COLUMNS 29 /* of an option's name */
 
 /* ---- verbs and options ---- */
 
@@ -111,45 +112,111 @@ void verb_usage(const struct verb *v, size_t margin, struct buf *out)
 	buf_byte(out, '\n');
 }
 
+/* Words from `column` on, in lines for a terminal of 80 columns; further lines are indented. Returns the last column.
+ */
+static size_t put_words(const char *text, size_t n, size_t indent, size_t column, struct buf *out)
+{
+	for (size_t at = 0, len; at < n; at += len) {
+		len = strcspn(text + at, " \n");
+		len = len < n - at ? len : n - at;
+		if (column > indent && column + 1 + len > USAGE_COLUMNS) {
+			buf_printf(out, "\n%*s", (int)indent, "");
+			column = indent;
+		} else if (column > indent) {
+			buf_byte(out, ' ');
+			column++;
+		}
+		buf_append(out, text + at, len);
+		column += len;
+		len += strspn(text + at + len, " ");
+	}
+	return column;
+}
+
+/* A name, and the text about it in a second column. */
+static void put_row(const char *name, size_t width, const char *text, struct buf *out)
+{
+	size_t n = strlen(name);
+
+	buf_printf(out, "%s%s%*s", name, n < width ? "" : "\n", (int)(n < width ? width - n : width), "");
+	put_words(text, strlen(text), width, width, out);
+	buf_byte(out, '\n');
+}
+
+/*
+ * The lines of a verb's details: prose makes one paragraph, "name   text" a row, and a line that begins with a space
+ * continues the one above.
+ */
+static void put_details(const char *text, struct buf *out)
+{
+	size_t indent = 0, column = 0;
+
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		size_t name = strcspn(text, " \n"), gap = strspn(text + name, " "), start = gap > 1 ? name + gap : 0;
+
+		if (column && name && (start || indent)) {
+			buf_byte(out, '\n');
+			column = 0;
+		}
+		if (name) {
+			indent = start;
+			buf_append(out, text, start);
+			column = column > start ? column : start;
+		}
+		start = name ? start : gap;
+		column = put_words(text + start, n - start, indent, column, out);
+	}
+	buf_byte(out, '\n');
+}
+
 /* A long option without a letter is indented like those with one, so that the names are aligned. */
 void verb_help(const struct verb *v, struct buf *out)
 {
 	bool any = false;
 
 	verb_usage(v, 0, out);
-	buf_printf(out, "\n%s\n", v->summary);
-	if (v->details)
-		buf_printf(out, "\n%s\n", v->details);
+	buf_byte(out, '\n');
+	put_words(v->summary, strlen(v->summary), 0, 0, out);
+	buf_byte(out, '\n');
+	if (v->details) {
+		buf_byte(out, '\n');
+		put_details(v->details, out);
+	}
 	for (size_t i = 0; i < OPT_COUNT; i++) {
 		const struct opt_row *o = &option_rows[i];
-		char left[64];
+		char left[64], letter[] = { '-', o->letter, ',', '\0' };
 
 		if (strcmp(o->group, v->key) != 0)
 			continue;
 		if (!any)
 			buf_str(out, "\noptions:\n");
 		any = true;
-		snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
-		if (o->letter)
-			buf_printf(out, "  -%c, %-22s %s\n", o->letter, left, o->help);
-		else
-			buf_printf(out, "      %-22s %s\n", left, o->help);
+		snprintf(left, sizeof(left), "  %-3s --%s%s%s", o->letter ? letter : "", o->name, o->arg ? " " : "",
+			 o->arg ? o->arg : "");
+		put_row(left, OPTION_COLUMNS, o->help, out);
 	}
 }
 
 void verb_overview(const struct verb_table *t, struct buf *out)
 {
-	int width = 0;
+	static const char end[] = "bailiff help VERB explains one. PROC and other ids may be shortened to a unique "
+				  "beginning or end; @last is the newest.";
+	size_t width = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		if ((int)strlen(t->rows[i].name) > width)
-			width = (int)strlen(t->rows[i].name);
+		if (strlen(t->rows[i].name) > width)
+			width = strlen(t->rows[i].name);
 	buf_str(out, "usage: bailiff VERB [options] [arguments]\n\n");
-	for (size_t i = 0; i < t->n; i++)
-		buf_printf(out, "  %-*s %s\n", width, t->rows[i].name, t->rows[i].summary);
-	buf_str(out, "\nbailiff help VERB explains one. PROC and other ids may be shortened to a unique beginning or "
-		     "end; @last is the\n"
-		     "newest.\n");
+	for (size_t i = 0; i < t->n; i++) {
+		char left[64];
+
+		snprintf(left, sizeof(left), "  %s", t->rows[i].name);
+		put_row(left, width + 4, t->rows[i].summary, out);
+	}
+	buf_byte(out, '\n');
+	put_words(end, strlen(end), 0, 0, out);
+	buf_byte(out, '\n');
 }
 
 /* ---- errors ---- */

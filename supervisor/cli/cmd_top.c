@@ -252,17 +252,9 @@ static void add_row(const struct top *t, const struct top_row *r, bool chosen, s
 	format_bytes(r->memory, memory);
 	format_bytes(r->read, read);
 	format_bytes(r->written, written);
-	const char *const cells[] = { process,
-				      r->user,
-				      handle(t, r->session_id),
-				      r->took,
-				      cpu,
-				      time,
-				      memory,
-				      tasks,
-				      read,
-				      written,
-				      command };
+	const char *const cells[] = {
+		process, r->user, handle(t, r->session_id), r->took, cpu, time, memory, tasks, read, written, command
+	};
 	for (size_t i = 0; i < countof(cells); i++)
 		format_table_cell(table, chosen ? FORMAT_CYAN : r->is_session ? FORMAT_BOLD : FORMAT_PLAIN, cells[i]);
 }

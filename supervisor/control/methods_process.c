@@ -328,11 +328,10 @@ static void yield_reply(struct call *c, struct buf *before, const char *json, si
 static void fail_unavailable(struct call *c, const struct err *e)
 {
 	static const char data[] = "\"retryable\":false";
-	struct err unavailable = *e;
+	struct err about = *e;
 
-	if (!unavailable.reason)
-		unavailable.reason = REASON_NOT_ENFORCEABLE;
-	call_fail_data(c, &unavailable, data, sizeof(data) - 1);
+	about.reason = e->reason ? e->reason : REASON_NOT_ENFORCEABLE;
+	call_fail_data(c, &about, data, sizeof(data) - 1);
 }
 
 /* The result of the start, with the subscription. */

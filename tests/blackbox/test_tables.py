@@ -1,6 +1,7 @@
 """The tables that verbs print on a terminal."""
 
 import json
+import re
 import unicodedata
 
 import harness
@@ -102,10 +103,13 @@ def test_only_the_newest_events_are_listed(home):
         follower.kill()
 
 
-def test_usage_fits_into_80_columns(home):
-    for verb in ("session", "task", "fleet", "sandbox", "history", "kill", "events"):
-        text = home.cli("help", verb).text.split("\n\n")[0]
+def test_help_fits_into_80_columns(home):
+    overview = home.cli("help").text
+    verbs = re.findall(r"^  (\S+) +\S", overview, re.M)
+    assert len(verbs) > 40, overview
+    for text in (overview, *(home.cli("help", verb).text for verb in verbs)):
         assert all(len(line) <= 80 for line in text.splitlines()), text
+    assert re.search(r"^drain +rejects.*\n {9}status 124", home.cli("help", "daemon").text, re.M), "rows keep their second column"
     error = home.cli("session", "nope", status=2).err.decode().splitlines()
     assert error[1].startswith("  usage: bailiff session list ") and all(len(line) <= 80 for line in error), error
 
