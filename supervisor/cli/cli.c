@@ -402,13 +402,11 @@ int cli_connect(struct cli *c, enum cli_start start)
 
 /* ---- errors of the daemon ---- */
 
-/* The parameters of methods that options of the command line set, in all verbs or in one. */
+/* The parameters of methods that options with other names set, in all verbs or in one. */
 static const struct {
 	const char *field, *option, *also; /* also: its name in verbs where `option` means something else */
 	const char *verb;
 } parameters[] = {
-	{ "profile", "profile", NULL },
-	{ "cwd", "cwd", NULL },
 	{ "sandbox.readRoots", "ro", NULL },
 	{ "sandbox.writeRoots", "rw", NULL },
 	{ "sandbox.hidden", "hide", NULL },
@@ -426,11 +424,9 @@ static const struct {
 	{ "limits.ioWeight", "io-weight", NULL },
 	{ "limits.ioReadBps", "io-read", NULL },
 	{ "limits.ioWriteBps", "io-write", NULL },
-	{ "cow", "cow", NULL },
 	{ "maxParallel", "parallel", NULL },
 	{ "until.regex", "regex", NULL },
 	{ "types", "type", NULL },
-	{ "user", "user", NULL },
 	{ "retryPolicy.maxAttempts", "attempts", NULL },
 	{ "retryPolicy.timeoutMs", "item-timeout", NULL },
 	{ "maxRuntimeMs", "timeout", NULL, "job" },
@@ -457,10 +453,21 @@ static bool is_given(const struct cli *c, const char *name)
 	return false;
 }
 
-/*
- * "limits.wallMs: must be …" names a parameter, but --timeout was typed. An option that is missing is named only if the
- * row is its verb's own.
- */
+/* The option that sets a parameter. One that is missing is named only if the row is its verb's own. */
+static const char *option_of(const struct cli *c, const char *field)
+{
+	for (size_t i = 0; i < countof(parameters); i++) {
+		const char *option = is_given(c, parameters[i].also) ? parameters[i].also : parameters[i].option,
+			   *verb = parameters[i].verb;
+
+		if (strcmp(parameters[i].field, field) == 0 &&
+		    (verb ? strcmp(verb, c->verb->key) == 0 : is_given(c, option)))
+			return option;
+	}
+	return is_given(c, field) ? field : NULL;
+}
+
+/* "limits.wallMs: must be …" names a parameter, but --timeout was typed. */
 static void name_option(const struct cli *c, struct jval error, struct err *e)
 {
 	char field[64];
@@ -469,18 +476,11 @@ static void name_option(const struct cli *c, struct jval error, struct err *e)
 	if (!n || n >= sizeof(field) || strncmp(e->message, field, n) != 0 || e->message[n] != ':')
 		return;
 	field[strcspn(field, "[")] = '\0'; /* sandbox.readRoots[0] */
-	for (size_t i = 0; i < countof(parameters); i++) {
-		const char *option = is_given(c, parameters[i].also) ? parameters[i].also : parameters[i].option;
-		buf_auto struct buf text = BUF_INIT;
+	const char *option = option_of(c, field);
+	mem_auto char *text = option ? mem_printf("option '--%s'%s", option, e->message + n) : NULL;
 
-		const char *verb = parameters[i].verb;
-		if (strcmp(parameters[i].field, field) != 0 || (verb && strcmp(verb, c->verb->key) != 0) ||
-		    (!verb && !is_given(c, option)))
-			continue;
-		buf_printf(&text, "option '--%s'%s", option, e->message + n);
-		snprintf(e->message, sizeof(e->message), "%s", buf_cstr(&text));
-		return;
-	}
+	if (text)
+		snprintf(e->message, sizeof(e->message), "%s", text);
 }
 
 /* "FIELD: what is wrong: what to do", or "…; what to do": such a message needs no general advice. */

@@ -176,7 +176,7 @@ def test_limits_of_a_model_are_checked(home):
 def test_messages_name_the_argument_as_typed(home):
     process = home.cli("run", "-d", "--", "sleep", "1000").text.strip()
     for args, status, words in ((("run", "--pids", "-3", "true"), 125, "'-3' is not a whole number"), (("input", process, "x"), 1, "bailiff run -d -i gives it one"),
-                                (("resize", process, "9x9"), 1, "bailiff run -t gives it one"), (("history", "--user", "no such user"), 1, "option '--user'"),
+                                (("resize", process, "9x9"), 1, "bailiff run -t gives it one"), (("history", "--user", "no such user"), 1, "option '--user'"), (("history", "--grep", ""), 1, "option '--grep': must have"),
                                 (("events", "--type", "nope.x"), 1, "option '--type'"), (("setup", "--write"), 2, "--write needs a client"), (("ps", "x"), 2, "takes no arguments")):
         assert words in failure(home, *args, status=status), args
     home.cli("kill", process)
