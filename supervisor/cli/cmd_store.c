@@ -217,17 +217,26 @@ static int move_backup(struct cli *c, struct jval result)
 	return show_result(c, jval_of(text.data, text.len));
 }
 
-/* Run by the daemon's program, which knows the owners of the files; it refuses while a daemon runs. */
+/* Run by the daemon's program, which knows the owners of the files; it refuses a home with a daemon, too. */
 int store_restore(struct cli *c)
 {
 	static const char *const programs[] = { "bailiffd", "../sbin/bailiffd" };
 	struct home places[HOME_CANDIDATES_MAX];
 	mem_auto char *program = find_program(programs, countof(programs));
 	char option[] = "--restore", home[] = "--home";
+	const struct remote_options none = { 0 };
+	struct err e = ERR_INIT;
 
 	if (c->opts.nargs < 2)
 		return cli_usage(c, "restore: from which folder?");
+	if (cli_as_json(c))
+		return cli_usage(c, "restore does not take --json: bailiffd does it, and prints text");
 	(void)home_candidates(getuid(), places);
+	if (remote_open(&none, &c->remote, &e) == 0) {
+		cli_error("store restore: the daemon at %s is running", remote_socket_path(c->remote));
+		cli_hint("bailiff daemon stop ends it");
+		return EXIT_FAILED;
+	}
 	char *argv[] = {
 		program, option, (char *)c->opts.args[1], places[0].dir[0] ? home : NULL, places[0].dir, NULL
 	};

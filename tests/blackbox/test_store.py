@@ -60,7 +60,9 @@ def test_backup_can_be_opened(home):
         home.cli("store", "backup", copy)
         done = home.cli("store", "backup", copy, status=None)
         assert done.status != 0 and copy.encode() in done.err, (done.status, done.err)
+        assert b"bailiff daemon stop ends it" in home.cli("store", "restore", copy, status=1).err
         with Home(start=False) as other:
+            assert b"does not take --json" in other.cli("store", "restore", "--json", copy, status=2).err
             other.cli("store", "restore", copy)
             other.start()
             with other.rpc() as rpc:
