@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,18 @@ def test_completion_offers_values_of_options(home):
     assert words(home, "run", "--cwd", "") == ["@files"]
     assert "--profile" in words(home, "run", "--pro") and "--detach" not in words(home, "run", "--pro")
     assert words(home, "run", "--", "l") == ["@commands"]
+
+
+def test_completion_knows_every_verb_subverb_and_option(home):
+    verbs = set(re.findall(r"^  (\S+) +\S", home.cli("help").text, re.M))
+    assert set(home.cli("completion", "words", "").text.split()) == verbs
+    for verb in verbs:
+        text = home.cli("help", verb).text
+        usage = text.split("\n\n")[0]
+        options = set(re.findall(r"^  (?:-., |    )(--[a-z-]+)", text, re.M))
+        assert set(home.cli("completion", "words", verb, "--").text.split()) == options | {"--help"}, verb
+        subverbs = set(re.findall(rf"(?:\| |usage: bailiff {verb} )([a-z][a-z-]+)(?=\s|$)", usage))
+        assert subverbs <= set(home.cli("completion", "words", verb, "").text.split()), verb
 
 
 def test_completion_offers_subverbs_and_their_arguments(home):
