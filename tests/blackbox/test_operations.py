@@ -155,7 +155,7 @@ def test_backup_is_written_with_the_callers_rights_and_restored():
             with home.rpc() as rpc:
                 later = rpc.run(["echo", "later"])[0]["processId"]
             refused = home.cli("store", "restore", copy, status=1)
-            assert b"already running" in refused.err, refused.err
+            assert b"is running" in refused.err and b"bailiff daemon stop" in refused.err, refused.err
             home.stop()
             nothing = home.cli("store", "restore", base, status=1)
             assert b"not a backup" in nothing.err, nothing.err
