@@ -405,7 +405,7 @@ int cli_connect(struct cli *c, enum cli_start start)
 /* The parameters of methods that options with other names set, in all verbs or in one. */
 static const struct {
 	const char *field, *option, *also; /* also: its name in verbs where `option` means something else */
-	const char *verb;
+	const char *verb;                  /* or verb and subverb */
 } parameters[] = {
 	{ "sandbox.readRoots", "ro", NULL },
 	{ "sandbox.writeRoots", "rw", NULL },
@@ -432,16 +432,16 @@ static const struct {
 	{ "maxRuntimeMs", "timeout", NULL, "job" },
 	{ "timeoutMs", "timeout", NULL, "task" },
 	{ "idleMs", "idle-timeout", NULL, "task" },
-	{ "model", "model", NULL, "model" },
-	{ "provider", "provider", NULL, "model" },
-	{ "dialect", "dialect", NULL, "model" },
-	{ "baseUrl", "base-url", NULL, "model" },
-	{ "keyFile", "key-file", NULL, "model" },
-	{ "keyCommand", "key-command", NULL, "model" },
-	{ "caFile", "ca-file", NULL, "model" },
-	{ "effort", "effort", NULL, "model" },
-	{ "contextTokens", "context", NULL, "model" },
-	{ "maxOutputTokens", "max-output", NULL, "model" },
+	{ "model", "model", NULL, "model add" },
+	{ "provider", "provider", NULL, "model add" },
+	{ "dialect", "dialect", NULL, "model add" },
+	{ "baseUrl", "base-url", NULL, "model add" },
+	{ "keyFile", "key-file", NULL, "model add" },
+	{ "keyCommand", "key-command", NULL, "model add" },
+	{ "caFile", "ca-file", NULL, "model add" },
+	{ "effort", "effort", NULL, "model add" },
+	{ "contextTokens", "context", NULL, "model add" },
+	{ "maxOutputTokens", "max-output", NULL, "model add" },
 	{ "title", "title", NULL, "session" },
 };
 
@@ -453,6 +453,14 @@ static bool is_given(const struct cli *c, const char *name)
 	return false;
 }
 
+static bool is_verb(const struct cli *c, const char *verb)
+{
+	size_t n = strcspn(verb, " ");
+
+	return strlen(c->verb->key) == n && strncmp(verb, c->verb->key, n) == 0 &&
+	       (!verb[n] || (c->opts.nargs && strcmp(verb + n + 1, c->opts.args[0]) == 0));
+}
+
 /* The option that sets a parameter. One that is missing is named only if the row is its verb's own. */
 static const char *option_of(const struct cli *c, const char *field)
 {
@@ -460,8 +468,7 @@ static const char *option_of(const struct cli *c, const char *field)
 		const char *option = is_given(c, parameters[i].also) ? parameters[i].also : parameters[i].option,
 			   *verb = parameters[i].verb;
 
-		if (strcmp(parameters[i].field, field) == 0 &&
-		    (verb ? strcmp(verb, c->verb->key) == 0 : is_given(c, option)))
+		if (strcmp(parameters[i].field, field) == 0 && (verb ? is_verb(c, verb) : is_given(c, option)))
 			return option;
 	}
 	return is_given(c, field) ? field : NULL;

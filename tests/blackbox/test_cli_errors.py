@@ -27,6 +27,8 @@ def test_errors_name_the_option_that_was_typed(home):
                           (("--model", "m", "--base-url", "ftp://x"), "--base-url")):
         said = failure(home, "model", "add", "x", *words)
         assert f"option '{option}': " in said and "keyFile" not in said and "baseUrl" not in said, said
+    said = failure(home, "model", "test", "nope")
+    assert "no model 'nope'" in said and "option" not in said, said
     session = home.cli("session", "create").text.strip()
     assert "give --title, --archive" in failure(home, "session", "update", session, status=2)
     assert "exclude each other" in failure(home, "session", "update", "--archive", "--unarchive", session, status=2)
