@@ -70,7 +70,7 @@ START_TEST(invalid_requests_do_not_end_the_connection)
 		ck_assert_ptr_nonnull(at(fine, "result.requests"));
 	}
 	json_auto_t *near = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_metric\"}");
-	ck_assert_ptr_nonnull(strstr(text_at(near, "error.data.advice"), "get_metrics"));
+	ck_assert_ptr_nonnull(strstr(text_at(near, "error.message"), "get_metrics"));
 	json_auto_t *field = ask(&w, &c, bad[15].line);
 	ck_assert_str_eq(text_at(field, "error.data.field"), "limits.wallMs");
 	ck_assert_uint_eq(fake.calls, 0);
