@@ -24,6 +24,7 @@ struct logs {
 	struct output_stream *flow;
 	struct buf filter; /* members that select this process's output and end events */
 	struct event_stream feed;
+	int fd[OUTPUT_STREAMS]; /* where each stream is written; −1: nowhere */
 	bool ended;
 	int status; /* > 0: exit with this */
 };
@@ -86,7 +87,8 @@ static void pump_output(struct logs *l, bool follow)
 	struct err e = ERR_INIT;
 
 	while (!l->status) {
-		struct pollfd p[2];
+		struct pollfd p[2 + OUTPUT_STREAMS];
+		bool unread = false;
 		int timeout;
 
 		if (output_stream_write(l->flow, &e) < 0) {
@@ -97,9 +99,17 @@ static void pump_output(struct logs *l, bool follow)
 			return;
 		timeout = remote_prepare_poll(r, true, &p[0]);
 		p[1] = (struct pollfd){ .fd = output_stream_fd(l->flow), .events = POLLOUT };
-		if (poll(p, 2, timeout) < 0)
+		/* With no events requested, poll reports only that the reader has exited. */
+		for (int i = 0; i < OUTPUT_STREAMS; i++)
+			p[2 + i] = (struct pollfd){ .fd = l->fd[i] };
+		int n = poll(p, 2 + OUTPUT_STREAMS, timeout);
+		if (n < 0)
 			p[0].revents = 0;
-		if (remote_process_poll(r, p[0].revents, &e) < 0)
+		for (int i = 0; n > 0 && i < OUTPUT_STREAMS; i++)
+			unread |= p[2 + i].revents & POLLERR;
+		if (unread)
+			l->status = 128 + SIGPIPE;
+		else if (remote_process_poll(r, p[0].revents, &e) < 0)
 			l->status = cli_fail(NULL, EXIT_FAILED, &e, "logs");
 		else if (l->feed.failed)
 			l->status = cli_fail(NULL, EXIT_FAILED, &l->feed.failure, "logs");
@@ -171,6 +181,7 @@ int process_logs(struct cli *c, const char *process_id, const struct process_log
 	for (int i = 0; how->stream && i < OUTPUT_STREAMS; i++)
 		if (strcmp(output_stream_name(i), how->stream) != 0)
 			fo.fd[i] = -1;
+	memcpy(l.fd, fo.fd, sizeof(l.fd));
 	jw_kstr(&w, "processId", process_id);
 	jw_kstrv(&w, "types", types, sizeof(types) / sizeof(types[0]));
 	l.feed = (struct event_stream){ .remote = c->remote, .filter = &l.filter, .event = on_event, .ctx = &l };

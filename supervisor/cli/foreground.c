@@ -469,7 +469,7 @@ static void on_write_failed(struct follow *f, const struct err *e)
 /* One turn of the loop. −1: the daemon cannot be reached, or the subscription was rejected. */
 static int process_poll(struct follow *f, int signal_fd, struct err *e)
 {
-	enum { SIGNALS, REMOTE, OUTPUT, INPUT, COUNT };
+	enum { SIGNALS, REMOTE, OUTPUT, INPUT, READER, COUNT };
 	struct pollfd p[COUNT];
 	struct signalfd_siginfo si;
 	struct err write_error = ERR_INIT;
@@ -480,6 +480,8 @@ static int process_poll(struct follow *f, int signal_fd, struct err *e)
 				      &p[REMOTE]);
 	p[OUTPUT] = (struct pollfd){ .fd = output_stream_fd(f->flow), .events = POLLOUT };
 	p[INPUT] = (struct pollfd){ .fd = f->ended ? -1 : input_forwarder_fd(&f->typing), .events = POLLIN };
+	/* With no events requested, poll reports only that the reader of stdout has exited. */
+	p[READER] = (struct pollfd){ .fd = f->o.guest ? STDOUT_FILENO : -1 };
 	int check = output_stream_timeout(f->flow);
 	if (check >= 0 && (timeout < 0 || check < timeout))
 		timeout = check;
@@ -499,7 +501,9 @@ static int process_poll(struct follow *f, int signal_fd, struct err *e)
 	if (p[INPUT].revents && input_forwarder_fd(&f->typing) >= 0)
 		input_forwarder_read(&f->typing);
 	on_typed(f);
-	if (output_stream_write(f->flow, &write_error) < 0)
+	if (p[READER].revents & POLLERR)
+		err_sys(&write_error, EPIPE, "write");
+	if (write_error.code || output_stream_write(f->flow, &write_error) < 0)
 		on_write_failed(f, &write_error);
 	close_outputs(f);
 	if (f->question[0])

@@ -4,6 +4,7 @@ import base64
 import errno
 import hashlib
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -356,6 +357,21 @@ def test_yield_result_matches_get_process(home):
                     assert said["output"][stream]["totalBytes"] == output["bytes"], (said, process)
         slow = rpc.call("start_process", command=["sleep", "60"], limits={"wallMs": 50}, yieldMs=60000)
         assert slow["status"] == "failed" == rpc.call("get_process", processId=slow["processId"])["status"], slow
+
+
+def test_following_ends_with_its_reader(home):
+    """At once, and not at the next output: `logs -f | head -1`."""
+    with home.rpc() as rpc:
+        process = rpc.start(["sh", "-c", "echo out; echo err >&2; exec sleep 1000"])["processId"]
+        for verb, stream in ((("logs", "-f"), "stdout"), (("logs", "-f", "--json"), "stdout"), (("logs", "-f", "--stream", "stderr"), "stderr"), (("attach",), "stdout")):
+            pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: subprocess.PIPE}
+            follow = subprocess.Popen([harness.CLI, *verb, process], env=harness.environment(BAILIFF_HOME=home.dir), stdin=subprocess.DEVNULL, **pipes)
+            reader = getattr(follow, stream)
+            if verb[0] == "logs":
+                assert reader.readline(), verb
+            reader.close()
+            assert follow.wait(harness.PATIENCE) == 128 + signal.SIGPIPE, verb
+        assert rpc.call("get_process", processId=process)["status"] == "running"
 
 
 if __name__ == "__main__":
