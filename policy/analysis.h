@@ -46,7 +46,9 @@ struct analysis_command {
 	const struct command_args *args;
 	const struct shell_redirect *redirect;
 	size_t nredirects;
-	const char *cwd; /* NULL: unknown */
+	const char *cwd;         /* NULL: unknown */
+	const char *const *name; /* globs of nnames names: of what is below a folder, it uses files with one of these */
+	size_t nnames;           /* 0: any */
 };
 
 static inline struct command_simple *analysis_simple(const struct analysis *r, size_t index)

@@ -23,16 +23,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct find_search;
 struct shell_arena;
 struct shell_word;
 
 struct command_word {
-	const char *value;             /* NULL: unknown */
-	const char *plain;             /* with expansions as written; never NULL */
-	unsigned unknown;              /* enum shell_unknown */
-	bool many;                     /* may expand to several words, or to none */
-	bool lead;                     /* the first character of `plain` is certain */
-	const struct shell_word *from; /* the word of the shell; NULL: it is not one */
+	const char *value;               /* NULL: unknown */
+	const char *plain;               /* with expansions as written; never NULL */
+	unsigned unknown;                /* enum shell_unknown */
+	bool many;                       /* may expand to several words, or to none */
+	bool lead;                       /* the first character of `plain` is certain */
+	const struct shell_word *from;   /* the word of the shell; NULL: it is not one */
+	const struct find_search *found; /* it is a file that find finds there; NULL: it is not */
 };
 
 struct command_option {

@@ -96,6 +96,7 @@ enum command_access {
 	COMMAND_RECURSES = 1 << 3,   /* including everything below it */
 	COMMAND_REDIRECTED = 1 << 4, /* by a redirection of the shell: no word of the command names it */
 	COMMAND_WITHIN = 1 << 5,     /* if it is a folder, some of the files below it; with RECURSES it is one */
+	COMMAND_SEARCHED = 1 << 6,   /* what find finds below it */
 };
 
 struct command_path {
@@ -106,7 +107,9 @@ struct command_path {
 	bool lost;        /* … or is, but the analysis has given up */
 	bool outside;     /* not in the workspace; also true if that is unknown */
 	unsigned access;
-	size_t command; /* index */
+	const char *const *name; /* globs of nnames names: of what is below it, only files with one of these */
+	size_t nnames;           /* 0: any */
+	size_t command;          /* index */
 };
 
 struct command_host {

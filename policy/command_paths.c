@@ -2,6 +2,7 @@
 
 #include "policy/analysis.h"
 #include "policy/command_text.h"
+#include "policy/find_search.h"
 #include "policy/word_values.h"
 
 #include "runtime/base/buf.h"
@@ -39,6 +40,7 @@ static unsigned access_of(char role)
 	case 'I': return COMMAND_WRITES;
 	case 'x': return COMMAND_WRITES | COMMAND_WITHIN;
 	case 'X': return COMMAND_WRITES | COMMAND_WITHIN | COMMAND_RECURSES;
+	case 'V': return COMMAND_DELETES | COMMAND_SEARCHED;
 	default: return 0;
 	}
 }
@@ -104,13 +106,15 @@ static void add_path(struct analysis *r, const struct analysis_command *c, struc
 	const bool absolute = *p.path == '/' && !p.unknown;
 
 	p.command = c->index;
-	p.exact &= absolute && !(p.access & COMMAND_WITHIN);
+	p.name = c->name;
+	p.nnames = c->nnames;
+	p.exact &= absolute && !(p.access & (COMMAND_WITHIN | COMMAND_SEARCHED));
 	p.outside = !absolute || !path_within(r->workspace, p.path);
 	if (!p.access || strcmp(p.word, "-") == 0 || (absolute && command_paths_harmless_target(p.path)))
 		return;
 	/* Both dialects may have found it. */
 	for (size_t i = f->npaths; i-- > 0 && f->npaths - i < 32;)
-		if (f->path[i].access == p.access && strcmp(f->path[i].path, p.path) == 0)
+		if (f->path[i].access == p.access && f->path[i].name == p.name && strcmp(f->path[i].path, p.path) == 0)
 			return;
 	f->path = shell_arena_grow(r->arena, f->path, f->npaths, sizeof(*f->path));
 	f->path[f->npaths++] = p;
@@ -163,7 +167,19 @@ static void add_word_from(struct analysis *r, const struct analysis_command *c, 
 static void add_word(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
 		     unsigned access)
 {
-	add_word_from(r, c, w, 0, access);
+	if (!w->found || !access) {
+		add_word_from(r, c, w, 0, access);
+		return;
+	}
+	struct analysis_command files = *c;
+
+	access |= COMMAND_SEARCHED;
+	files.name = w->found->name;
+	files.nnames = w->found->nnames;
+	for (size_t i = 0; i < w->found->count; i++)
+		add_word_from(r, &files, &w->found->start[i], 0, access);
+	if (!w->found->count)
+		add_text(r, &files, ".", ".", true, access);
 }
 
 /* The role of operand i of n: letters before * count from the front, those after it from the end. */
@@ -395,6 +411,64 @@ static void operand_role(struct analysis *r, const struct analysis_command *c, s
 	}
 }
 
+/* Whether the word is the value of an option: -e --include=x */
+static bool is_value(const struct command_args *a, const struct command_word *w)
+{
+	for (size_t i = 0; i < a->noptions; i++)
+		if (a->option[i].value_word == w)
+			return true;
+	return false;
+}
+
+/* --include=*.c of grep, unless --exclude takes part in what is read. */
+static void limit_to_included(struct analysis *r, const struct command_args *a, struct analysis_command *c)
+{
+	static const char include[] = "--include=";
+	const char **name = NULL;
+	size_t n = 0;
+
+	/* Of the words whose value is unknown, only --include=*.c is certainly no other option. */
+	for (size_t i = 1; i < a->count; i++)
+		if (!a->word[i].value && (!a->word[i].lead || *a->word[i].plain == '-' || a->word[i].many) &&
+		    (a->word[i].unknown != SHELL_GLOB || strncmp(a->word[i].plain, include, sizeof(include) - 1) != 0))
+			return;
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+		const char *long_name = o->name ? shell_arena_strndup(r->arena, o->name, o->name_len) : "";
+
+		if (args_named(long_name, "exc*") && !args_named(long_name, "exclude-dir"))
+			return;
+		if (!args_named(long_name, "inc*"))
+			continue;
+		if ((!o->value && o->value_word) || is_value(a, o->word))
+			return;
+		name = shell_arena_grow(r->arena, name, n, sizeof(*name));
+		name[n++] = o->value ? o->value : o->word->plain + sizeof(include) - 1;
+	}
+	c->name = name;
+	c->nnames = n;
+}
+
+/*
+ * Which names limit what find and grep use below a folder. Returns the number of operands that are paths: those of find
+ * that are not in its expression.
+ */
+static size_t limit_to_names(struct analysis *r, const struct command_args *a, struct analysis_command *c)
+{
+	size_t operands = a->noperands;
+
+	if (args_named(a->name, "grep|egrep|fgrep|rgrep"))
+		limit_to_included(r, a, c);
+	if (strcmp(a->name, "find") != 0)
+		return operands;
+	const struct find_search *search = find_search_of(a->word, a->count, r->arena);
+	c->name = search->name;
+	c->nnames = search->nnames;
+	while (operands && a->operand[operands - 1] >= a->word + search->expression)
+		operands--;
+	return operands;
+}
+
 const char *command_paths_of_command(struct analysis *r, const struct analysis_command *outer)
 {
 	static uint64_t first[countof(rows)];
@@ -413,8 +487,9 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 				inside.cwd = inside.cwd && a->option[k].value
 						     ? command_paths_absolute(r, inside.cwd, a->option[k].value)
 						     : NULL;
-		for (size_t k = 0; k < a->noperands; k++) {
-			const char role = role_of(rows[i].operands, k, a->noperands);
+		const size_t operands = limit_to_names(r, a, c);
+		for (size_t k = 0; k < operands; k++) {
+			const char role = role_of(rows[i].operands, k, operands);
 
 			given |= access_of(role) != 0;
 			operand_role(r, c, k, role);

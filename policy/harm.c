@@ -48,8 +48,7 @@ static const char *emptied_directory(struct analysis *r, const struct command_pa
 	const size_t n = strlen(p->path);
 	const char *last = strrchr(p->path, '/');
 
-	if (p->exact || !last || (strcmp(last, "/*") != 0 && strcmp(last, "/.*") != 0 && strcmp(last, "/{}") != 0) ||
-	    n < 2)
+	if (p->exact || !last || (strcmp(last, "/*") != 0 && strcmp(last, "/.*") != 0) || n < 2)
 		return p->path;
 	return last == p->path ? "/" : shell_arena_strndup(r->arena, p->path, (size_t)(last - p->path));
 }
@@ -74,7 +73,7 @@ static void harm_of_tree(struct analysis *r, const struct analysis_command *c, c
 				     "everything in it"
 				   : "changes every file of a folder that the system, the user or the workspace needs",
 			   "name the folder that is meant; only a backup brings it back");
-	else if (deletes && strcmp(path, r->workspace) == 0 && !strstr(p->path, "/{}"))
+	else if (deletes && strcmp(path, r->workspace) == 0 && !(p->access & COMMAND_SEARCHED))
 		harm_raise(r, c->index, COMMAND_CATASTROPHIC, "deletes the whole workspace",
 			   "what is not pushed or backed up is lost");
 }

@@ -335,6 +335,53 @@ void rule_path_candidates(const struct command_path *path, const struct rule_bas
 	}
 }
 
+static bool has_any(const char *s, size_t n, const char *characters)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strchr(characters, s[i]))
+			return true;
+	return false;
+}
+
+/* ---- names that limit a search ---- */
+
+/* Whether a name is usually that of a file, so that a rule about it is not about what is in a folder. */
+static bool is_file_name(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	if (strcmp(name, ".env") == 0 || strcmp(name, ".env*") == 0 || strncmp(name, ".env.", 5) == 0)
+		return true;
+	return dot && dot > name && dot[1] && !has_any(dot, strlen(dot), "*?[") && strcmp(dot, ".d") != 0;
+}
+
+/* False if no name matches both globs, which their certain beginnings and ends show. */
+static bool globs_meet(const char *a, const char *b)
+{
+	const size_t na = strlen(a), nb = strlen(b), begin_a = strcspn(a, "*?[\\"), begin_b = strcspn(b, "*?[\\");
+	size_t end_a = 0, end_b = 0;
+
+	while (end_a < na && !strchr("*?[]\\", a[na - end_a - 1]))
+		end_a++;
+	while (end_b < nb && !strchr("*?[]\\", b[nb - end_b - 1]))
+		end_b++;
+	const size_t begin = begin_a < begin_b ? begin_a : begin_b, end = end_a < end_b ? end_a : end_b;
+	if (begin_a == na && begin_b == nb)
+		return strcasecmp(a, b) == 0;
+	return strncasecmp(a, b, begin) == 0 && strncasecmp(a + na - end, b + nb - end, end) == 0;
+}
+
+/* Whether what is used below a folder has other names than the rule's file: *.c is not .env. */
+static bool names_differ(const struct policy_rule *r, const struct command_path *path)
+{
+	const char *slash = strrchr(r->pattern, '/'), *name = slash ? slash + 1 : r->pattern;
+	bool differ = path->nnames && path->access & (COMMAND_RECURSES | COMMAND_SEARCHED) && is_file_name(name);
+
+	for (size_t i = 0; i < path->nnames && differ; i++)
+		differ = !globs_meet(name, path->name[i]);
+	return differ;
+}
+
 /* Whether the pattern matches only paths below this path. */
 static bool lies_below(const struct policy_rule *r, const char *base, const char *path)
 {
@@ -371,14 +418,6 @@ static bool may_reach(const char *p, const char *folder)
 		folder += *folder == '/';
 	}
 	return *p != '\0';
-}
-
-static bool has_any(const char *s, size_t n, const char *characters)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strchr(characters, s[i]))
-			return true;
-	return false;
 }
 
 /* Whether a name of a rule and one with shell wildcards may match. If both have wildcards, they may. */
@@ -459,8 +498,10 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	if (!base)
 		return RULE_NO_MATCH;
 	/* Reading a directory recursively, or writing files in it, may concern the rule's path. */
-	bool uses_below = r->effect != RULE_ALLOW && path->access & COMMAND_RECURSES &&
-			  path->access & (COMMAND_READS | COMMAND_WITHIN);
+	const bool others = names_differ(r, path);
+	const bool reaches = path->access & COMMAND_SEARCHED ||
+			     (path->access & COMMAND_RECURSES && path->access & (COMMAND_READS | COMMAND_WITHIN));
+	const bool uses_below = r->effect != RULE_ALLOW && !others && reaches;
 	if (r->base == RULE_ANYWHERE) {
 		mem_auto char *deep = mem_printf("**/%s", r->pattern);
 		return path_matches(deep, path->path + 1) ? RULE_MATCH : uses_below ? RULE_MAYBE : RULE_NO_MATCH;
@@ -470,7 +511,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 		return RULE_MATCH;
 	if (path->unknown && r->base != RULE_ANYWHERE && may_become(r, base, path->path))
 		return RULE_MAYBE;
-	if (r->effect != RULE_ALLOW && (path->access & COMMAND_RECURSES || !path->exact) &&
+	if (r->effect != RULE_ALLOW && !others && (path->access & COMMAND_RECURSES || !path->exact) &&
 	    lies_below(r, base, path->path))
 		return path->exact ? RULE_MATCH : RULE_MAYBE;
 	/* A pattern with wildcards that starts above the directory may match inside it. */

@@ -8,6 +8,7 @@
 
 #include "policy/command_analysis.h"
 #include "policy/command_text.h"
+#include "policy/find_search.h"
 #include "policy/shell/arena.h"
 #include "policy/shell/shell.h"
 #include "policy/shell_modes.h"
@@ -338,23 +339,6 @@ static void unwrap_shell(struct unwrap *u)
 	}
 }
 
-/* {}: some path below the directories that are searched. */
-static struct command_word found_file(struct unwrap *u, const struct command_word *w)
-{
-	const char *start = u->count > 1 && u->word[1].value && u->word[1].value[0] != '-' ? u->word[1].value : ".";
-	struct command_word found = { .plain = w->plain, .unknown = SHELL_GLOB, .lead = true };
-
-	if (strcmp(w->value, "{}") == 0) {
-		const size_t n = strlen(start);
-		char *plain = shell_arena_alloc(u->arena, n + 4);
-
-		memcpy(plain, start, n);
-		memcpy(plain + n - (n && start[n - 1] == '/'), "/{}", 3);
-		found.plain = plain;
-	}
-	return found;
-}
-
 /* find may have several -exec; each is a command of its own. */
 static void unwrap_find(struct unwrap *u)
 {
@@ -363,6 +347,7 @@ static void unwrap_find(struct unwrap *u)
 					     "-regex", "-iregex",   "-newer",    "-newermt", "-user",
 					     "-group", "-size",     "-mtime",    "-mmin",    "-perm",
 					     "-type",  "-maxdepth", "-mindepth", "-printf" };
+	const struct find_search *search = find_search_of(u->word, u->count, u->arena);
 
 	for (size_t i = 1; i < u->count; i++) {
 		if (is_one_of(u->word[i].value, takes, countof(takes)) && i + 1 < u->count && !u->word[i + 1].many) {
@@ -383,7 +368,7 @@ static void unwrap_find(struct unwrap *u)
 		for (size_t k = from; k < to; k++) {
 			copy[k - from] = u->word[k];
 			if (u->word[k].value && strstr(u->word[k].value, "{}"))
-				copy[k - from] = found_file(u, &u->word[k]);
+				copy[k - from] = find_search_file(search, &u->word[k], u->arena);
 		}
 		if (to > from)
 			add_inner(u, (struct wrapper_inner){ .word = copy, .count = to - from });

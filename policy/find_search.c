@@ -1,0 +1,190 @@
+/*
+ * Parses the expression of find: tests joined by -a and -o, in parentheses, with actions in between. A file reaches an
+ * action only through the tests before it, so its name is limited if one of these is -name, in every alternative. What
+ * the tables do not have lets every name pass.
+ */
+
+#include "policy/find_search.h"
+
+#include "policy/shell/arena.h"
+#include "policy/shell/shell.h"
+
+#include <string.h>
+
+#define DEPTH_MAX 16u
+
+/* Tests with a value, tests without one, and actions by the number of their values; -exec ends at ; or +. */
+static const char valued[] =
+	"-path|-ipath|-wholename|-iwholename|-regex|-iregex|-newer*|-anewer|-cnewer|-user|-group|-uid|"
+	"-gid|-size|-mtime|-ctime|-atime|-mmin|-cmin|-amin|-perm|-type|-xtype|-maxdepth|-mindepth|"
+	"-links|-inum|-samefile|-fstype|-regextype|-used";
+static const char plain[] =
+	"-empty|-readable|-writable|-executable|-true|-false|-nouser|-nogroup|-mount|-xdev|-depth|-d|"
+	"-daystart|-noleaf|-prune|-quit";
+static const char actions[] = "-print|-print0|-ls|-delete";
+static const char actions_to[] = "-printf|-fprint|-fprint0|-fls";
+static const char runs[] = "-exec|-execdir|-ok|-okdir";
+
+struct parser {
+	const struct command_word *word;
+	size_t count, at;
+	bool any;  /* an action gets files of any name */
+	bool acts; /* there is an action: nothing is printed by default */
+	const char **name;
+	size_t nnames;
+	struct shell_arena *arena;
+};
+
+static const char *peek(const struct parser *p) { return p->at < p->count ? p->word[p->at].value : NULL; }
+
+static bool accept(struct parser *p, const char *words)
+{
+	const char *s = peek(p);
+	const bool is = s && args_named(s, words);
+
+	p->at += is;
+	return is;
+}
+
+/* What is not understood ends the parsing: any name. */
+static void give_up(struct parser *p)
+{
+	p->any = true;
+	p->at = p->count;
+}
+
+static void skip_command(struct parser *p)
+{
+	for (const char *before = ""; p->at < p->count; p->at++) {
+		const char *s = peek(p);
+
+		if (s && (strcmp(s, ";") == 0 || (strcmp(s, "+") == 0 && strcmp(before, "{}") == 0))) {
+			p->at++;
+			return;
+		}
+		before = s ? s : "";
+	}
+}
+
+/* An action: it gets what the tests before it let pass. */
+static bool parse_action(struct parser *p, bool limited)
+{
+	if (accept(p, runs))
+		skip_command(p);
+	else if (accept(p, actions_to))
+		p->at++;
+	else if (accept(p, "-fprintf"))
+		p->at += 2;
+	else if (!accept(p, actions))
+		return false;
+	p->acts = true;
+	p->any |= !limited;
+	return true;
+}
+
+static bool parse_either(struct parser *p, bool limited, bool negated, unsigned depth);
+
+/* Returns whether the names are limited behind this test or action. */
+static bool parse_test(struct parser *p, bool limited, bool negated, unsigned depth)
+{
+	if (depth > DEPTH_MAX) {
+		give_up(p);
+		return false;
+	}
+	if (accept(p, "!|-not"))
+		return parse_test(p, limited, true, depth + 1);
+	if (accept(p, "(")) {
+		const bool is = parse_either(p, limited, negated, depth + 1);
+
+		if (!accept(p, ")"))
+			give_up(p);
+		return is;
+	}
+	if (accept(p, "-name|-iname") && p->at < p->count) {
+		const struct command_word *w = &p->word[p->at];
+
+		/* Unquoted, *.c may expand to one name like it; several are an error of find. */
+		if (!w->value && w->unknown != SHELL_GLOB)
+			give_up(p);
+		p->name = shell_arena_grow(p->arena, p->name, p->nnames, sizeof(*p->name));
+		p->name[p->nnames++] = w->plain;
+		p->at++;
+		return !negated || limited;
+	}
+	if (accept(p, valued))
+		p->at++;
+	else if (!parse_action(p, limited) && !accept(p, plain))
+		give_up(p);
+	return limited;
+}
+
+/* Tests in a row: each limits what the next ones get. */
+static bool parse_all(struct parser *p, bool limited, bool negated, unsigned depth)
+{
+	do {
+		limited = parse_test(p, limited, negated, depth);
+		(void)accept(p, "-a|-and");
+	} while (p->at < p->count && !p->any && (!peek(p) || !args_named(peek(p), "-o|-or|)|,")));
+	return limited;
+}
+
+/* Alternatives: each gets what is before all of them. */
+static bool parse_either(struct parser *p, bool limited, bool negated, unsigned depth)
+{
+	bool all = true;
+
+	do
+		all &= p->at < p->count && parse_all(p, limited, negated, depth);
+	while (accept(p, "-o|-or"));
+	return all;
+}
+
+/* Whether what looks like a folder may be a part of the expression at run time: "$x" may be ! */
+static bool may_be_test(const struct command_word *w)
+{
+	return !w->value && (!w->lead || (w->many && w->unknown != SHELL_GLOB));
+}
+
+const struct find_search *find_search_of(const struct command_word *word, size_t count, struct shell_arena *arena)
+{
+	struct find_search *s = shell_arena_alloc(arena, sizeof(*s));
+	struct parser p = { .word = word, .count = count, .at = 1, .arena = arena };
+
+	while (accept(&p, "-H|-L|-P|-O*"))
+		;
+	*s = (struct find_search){ .start = word + p.at };
+	for (; p.at < count && !(word[p.at].lead && strchr("-(!", *word[p.at].plain)); p.at++)
+		p.any |= may_be_test(&word[p.at]);
+	s->count = p.at - (size_t)(s->start - word);
+	s->expression = p.at;
+	const bool limited = parse_either(&p, false, false, 0);
+	if (!p.any && p.at == count && (limited || p.acts)) {
+		s->name = p.name;
+		s->nnames = p.nnames;
+	}
+	return s;
+}
+
+struct command_word find_search_file(const struct find_search *s, const struct command_word *w,
+				     struct shell_arena *arena)
+{
+	const char *start = s->count && s->start->value ? s->start->value : ".";
+	struct command_word file = { .plain = w->plain, .unknown = SHELL_GLOB, .lead = true };
+
+	if (strcmp(w->value, "{}") == 0) {
+		const size_t n = strlen(start);
+		char *path = shell_arena_alloc(arena, n + 4);
+
+		memcpy(path, start, n);
+		memcpy(path + n - (n && start[n - 1] == '/'), "/{}", 3);
+		file.plain = path;
+		file.found = s;
+	} else if (strncmp(w->value, "{}", 2) == 0) { /* {}.bak: there, with another name */
+		struct find_search *renamed = shell_arena_alloc(arena, sizeof(*renamed));
+
+		*renamed = *s;
+		renamed->nnames = 0;
+		file.found = renamed;
+	}
+	return file;
+}
