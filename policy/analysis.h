@@ -104,6 +104,8 @@ void exec_variables_of_assignment(struct analysis *r, size_t index, const char *
 void exec_variables_of_name(struct analysis *r, const char *name);
 /* Variables that the text sets without an assignment: for PATH in … */
 void exec_variables_of_script(struct analysis *r, const struct shell_script *s);
+/* Whether this word, behind `skip` bytes, adds to PATH only folders that the command cannot write. */
+bool exec_variables_is_fixed_path(struct analysis *r, const char *name, const struct shell_word *w, size_t skip);
 /*
  * Whether an assignment with this value as written is harmless for this command: IFS=: read x; PYTHONPATH=src pytest,
  * which runs the project's code anyway.

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The beginning of a key. The strings follow: cwd, workspace, home, variables, then the line or the words. */
+/* The beginning of a key. The strings follow: cwd, workspace, home, variables, writable folders, then the line or the
+ * words. */
 struct key_head {
-	size_t nenv, nwords;
-	bool is_line, has_cwd, has_workspace, has_home, terminal;
+	size_t nenv, nwritable, nwords;
+	bool is_line, has_cwd, has_workspace, has_home, has_writable, terminal;
 };
 
 static void add_text(struct buf *key, const char *s)
@@ -25,6 +26,8 @@ static bool make_key(const char *const *word, size_t nwords, bool is_line, const
 
 	memset(&head, 0, sizeof head); /* the padding is compared, too */
 	head.nenv = o->nenv;
+	head.nwritable = o->nwritable;
+	head.has_writable = o->writable != NULL;
 	head.nwords = nwords;
 	head.is_line = is_line;
 	head.has_cwd = o->cwd != NULL;
@@ -38,6 +41,8 @@ static bool make_key(const char *const *word, size_t nwords, bool is_line, const
 	add_text(key, o->home);
 	for (size_t i = 0; i < o->nenv; i++)
 		add_text(key, o->env[i]);
+	for (size_t i = 0; i < o->nwritable; i++)
+		add_text(key, o->writable[i]);
 	for (size_t i = 0; i < nwords && key->len <= ANALYSIS_CACHE_KEY_MAX; i++)
 		add_text(key, word[i]);
 	return key->len <= ANALYSIS_CACHE_KEY_MAX;
@@ -57,16 +62,18 @@ static void fill_entry(struct analysis_cache_entry *n)
 {
 	const struct key_head *head = (const struct key_head *)(const void *)n->key.data;
 	const char *at = n->key.data + sizeof *head;
-	struct analysis_options o = { .nenv = head->nenv, .terminal = head->terminal };
+	struct analysis_options o = { .nenv = head->nenv, .nwritable = head->nwritable, .terminal = head->terminal };
+	const size_t lists = head->nenv + head->nwritable;
 
 	o.cwd = next_text(&at, head->has_cwd);
 	o.workspace = next_text(&at, head->has_workspace);
 	o.home = next_text(&at, head->has_home);
-	n->text = mem_zalloc(head->nenv + head->nwords + 1, sizeof *n->text);
-	for (size_t i = 0; i < head->nenv + head->nwords; i++)
+	n->text = mem_zalloc(lists + head->nwords + 1, sizeof *n->text);
+	for (size_t i = 0; i < lists + head->nwords; i++)
 		n->text[i] = next_text(&at, true);
 	o.env = n->text;
-	const char *const *word = n->text + head->nenv;
+	o.writable = head->has_writable ? n->text + head->nenv : NULL;
+	const char *const *word = n->text + lists;
 	if (head->is_line)
 		command_analyse_line(word[0], strlen(word[0]), &o, &n->facts);
 	else

@@ -308,7 +308,8 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 
 static const char *read_assignment(struct analysis *r, const struct shell_assignment *a, size_t index, const char *cwd)
 {
-	if (!exec_variables_is_harmless(r, index, a->name, a->value.plain, cwd))
+	if (!exec_variables_is_harmless(r, index, a->name, a->value.plain, cwd) &&
+	    (a->append || !exec_variables_is_fixed_path(r, a->name, &a->value, 0)))
 		exec_variables_of_assignment(r, index, a->name, a->value.value);
 	path_words_of_assignment(r, index, cwd, &a->value);
 	arithmetic_value(r, a->name, a->value.unknown & SHELL_GLOB ? NULL : a->value.plain);

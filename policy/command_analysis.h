@@ -149,6 +149,8 @@ struct analysis_options {
 	const char *home;       /* what ~ expands to; NULL: unknown */
 	const char *const *env; /* "NAME=value" that the caller sets for the command */
 	size_t nenv;
+	const char *const *writable; /* folders that it can write; NULL: unknown */
+	size_t nwritable;
 	bool terminal; /* it has a terminal, at which a person may type */
 };
 

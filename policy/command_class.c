@@ -78,7 +78,10 @@ static void note_declarations(struct analysis *r, const struct analysis_command 
 		/* export A=$x is one word, except where it is not treated as an assignment. */
 		if (equals && is_name(w.plain, strcspn(w.plain, "=[+")) && (array || !splits))
 			w.many = false;
-		note_named_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
+		/* Options may change what is assigned: declare -l PATH=/TMP */
+		if (!equals || splits || c->args->noptions || strncmp(w.plain, "PATH=", 5) != 0 ||
+		    !exec_variables_is_fixed_path(r, "PATH", w.from, strlen("PATH=")))
+			note_named_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
 		if (equals && equals > w.plain)
 			arithmetic_value(r, shell_arena_strndup(r->arena, w.plain, (size_t)(equals - w.plain)),
 					 equals + 1);

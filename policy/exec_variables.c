@@ -2,6 +2,7 @@
 
 #include "policy/analysis.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
@@ -68,6 +69,55 @@ static bool is_of_project(struct analysis *r, const char *name, const char *s, s
 		}
 	const char *whole = strpbrk(path, "$`*?[~") ? NULL : command_paths_absolute(r, cwd, *path ? path : ".");
 	return whole && path_within(r->workspace, whole);
+}
+
+/* The text of a word, with \001 in place of $PATH; NULL: something else in it is unknown. */
+static const char *text_with_path(struct analysis *r, const struct shell_word *w)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	if (w->unknown & ~(unsigned)(SHELL_VARIABLE | SHELL_TILDE))
+		return NULL;
+	for (size_t i = 0; i < w->nparts; i++) {
+		const struct shell_part *p = &w->part[i];
+		const char *known = p->kind == SHELL_PART_LITERAL ? NULL : analysis_known_part(r, p);
+		const char *name = shell_arena_strndup(r->arena, p->text, p->len);
+
+		if (p->kind == SHELL_PART_LITERAL)
+			buf_append(&text, p->text, p->len);
+		else if (known)
+			buf_str(&text, known);
+		else if (strcmp(name, "$PATH") == 0 || strcmp(name, "${PATH}") == 0)
+			buf_byte(&text, '\001');
+		else
+			return NULL;
+	}
+	return shell_arena_strndup(r->arena, buf_cstr(&text), text.len);
+}
+
+/* PATH=~/.local/bin:$PATH: the folders that it adds cannot be written by the command. */
+static bool extends_path(struct analysis *r, const char *text)
+{
+	if (!r->o->writable || !text)
+		return false;
+	for (;; text++) {
+		const size_t n = strcspn(text, ":");
+		const char *folder = shell_arena_strndup(r->arena, text, n);
+
+		if (strcmp(folder, "\001") != 0 &&
+		    (strchr(folder, '\001') || !command_path_is_fixed(folder, r->o->writable, r->o->nwritable)))
+			return false;
+		text += n;
+		if (!*text)
+			return true;
+	}
+}
+
+bool exec_variables_is_fixed_path(struct analysis *r, const char *name, const struct shell_word *w, size_t skip)
+{
+	const char *text = w && strcmp(name, "PATH") == 0 ? text_with_path(r, w) : NULL;
+
+	return text && strlen(text) >= skip && extends_path(r, text + skip);
 }
 
 bool exec_variables_is_harmless(struct analysis *r, size_t index, const char *name, const char *plain, const char *cwd)

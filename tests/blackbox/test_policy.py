@@ -672,6 +672,10 @@ def test_the_users_own_home_and_a_path_that_cannot_be_written_change_nothing():
         # Variables inside a command line are named too, and the CLI can evaluate it.
         said = rpc.call("evaluate_permission", commandLine="PATH=. ls", cwd=home.work)["permissionDecision"]
         assert said["decision"] == "ask" and "the variable PATH is set" in said["decisionReason"], said
+        said = rpc.call("evaluate_permission", commandLine='export PATH="$HOME/.local/bin:$PATH"; ls', cwd=home.work)["permissionDecision"]
+        assert said["decision"] == "allow", said
+        said = rpc.call("evaluate_permission", commandLine=f'export PATH="{home.work}/bin:$PATH"; ls', cwd=home.work)["permissionDecision"]
+        assert said["decision"] == "ask" and "the variable PATH is set" in said["decisionReason"], said
         home.cli("policy", "check", *(word for k, v in usual.items() for word in ("--env", f"{k}={v}")), "--", "ls")
         text = home.cli("policy", "check", "--env", f"PATH={home.work}", "--", "ls", status=1).text
         assert f"with       PATH={home.work}\n" in text and "the variable PATH is set" in text, text

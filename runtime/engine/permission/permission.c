@@ -423,6 +423,8 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		.home = p->home,
 		.env = env.judged,
 		.nenv = env.njudged,
+		.writable = env.writable,
+		.nwritable = env.nwritable,
 		.terminal = process_has_tty(p),
 	};
 	command_facts_auto struct command_facts own = { 0 };

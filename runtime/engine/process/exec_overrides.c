@@ -61,18 +61,17 @@ void exec_overrides_make(struct engine *engine, unsigned uid, const struct start
 			 const struct sandbox_setup *f, struct exec_overrides *ret)
 {
 	buf_auto struct buf base = BUF_INIT;
-	size_t count;
-	mem_auto const char **writable = writable_folders(f, &count);
 
 	*ret = (struct exec_overrides){ .judged = mem_zalloc(r->nenv_set + 1, sizeof *ret->judged),
 					.shown = mem_zalloc(r->nenv_set + 1, sizeof *ret->shown) };
+	ret->writable = writable_folders(f, &ret->nwritable);
 	if (r->nenv_set)
 		engine->o.ports->base_env(engine->o.host, uid, &base);
 	for (size_t i = 0; i < r->nenv_set; i++) {
 		const char *v = r->env_set[i];
 
 		if (is_usual(&base, v) ||
-		    (strncmp(v, "PATH=", 5) == 0 && command_path_is_fixed(v + 5, writable, count)))
+		    (strncmp(v, "PATH=", 5) == 0 && command_path_is_fixed(v + 5, ret->writable, ret->nwritable)))
 			continue;
 		ret->judged[ret->njudged++] = v;
 		if (affects_programs(v))
@@ -84,6 +83,7 @@ void exec_overrides_done(struct exec_overrides *e)
 {
 	free(e->judged);
 	free(e->shown);
+	free(e->writable);
 	*e = (struct exec_overrides){ 0 };
 }
 

@@ -20,6 +20,8 @@ struct exec_overrides {
 	size_t njudged;
 	const char **shown; /* the subset that an approver must see */
 	size_t nshown;
+	const char **writable; /* folders in which an earlier command can have placed programs */
+	size_t nwritable;
 };
 
 /* The strings are borrowed from the request. */

@@ -288,6 +288,47 @@ START_TEST(variables_of_the_caller_are_analysed)
 }
 END_TEST
 
+START_TEST(a_path_that_adds_folders_which_cannot_be_written_changes_nothing)
+{
+	static const char *const writable[] = { "/tmp", "/w" };
+	static const char *const fixed[] = {
+		"export PATH=\"$HOME/.local/bin:$PATH\"",
+		"PATH=~/.cargo/bin:${PATH} cargo test",
+		"export PATH=$PATH:/usr/local/go/bin; go test",
+		"f() { local PATH=$PATH:/opt/x; ls; }; f",
+	};
+	static const char *const open[] = {
+		"export PATH='$HOME/bin':$PATH",
+		"export PATH=\"~/bin:$PATH\"",
+		"export PATH=$PATH:",
+		"export PATH=.:$PATH",
+		"export PATH=$PWD/bin:$PATH",
+		"export PATH=$PATH/x",
+		"export PATH=$PATH:$X/bin",
+		"export PATH=/opt/../tmp:$PATH",
+		"PATH=/w/bin:$PATH ls",
+		"PATH+=:/opt/x ls",
+		"PATH=(/opt /tmp)",
+		"declare -l PATH=/TMP/x:$PATH",
+		"HOME=/tmp; export PATH=$HOME/bin:$PATH",
+		"command export PATH=$PATH:/opt/x",
+	};
+	struct analysis_options o = {
+		.cwd = "/w/proj", .home = "/home/u", .writable = writable, .nwritable = countof(writable)
+	};
+
+	for (size_t i = 0; i < countof(fixed) + countof(open); i++) {
+		const char *line = i < countof(fixed) ? fixed[i] : open[i - countof(fixed)];
+		command_facts_auto struct command_facts f = { 0 }, unknown = { 0 };
+
+		command_analyse_line(line, strlen(line), &o, &f);
+		ck_assert_msg(!(f.unknown & COMMAND_UNKNOWN(VARIABLE)) == (i < countof(fixed)), "%s", line);
+		command_analyse_line(line, strlen(line), &here, &unknown);
+		ck_assert_msg(unknown.unknown & COMMAND_UNKNOWN(VARIABLE), "%s: nothing is known", line);
+	}
+}
+END_TEST
+
 static const char *const not_read_only[] = {
 	"git cat-file -p --filters HEAD:x",
 	/* a value that looks like an option: not all subcommands have one behind this letter */
@@ -566,6 +607,7 @@ int main(void)
 	return SUITE("command_analysis", facts_of_the_corpus_are_as_listed,
 		     decisions_about_the_corpus_follow_its_classification, commands_have_position_parent_and_wrappers,
 		     unknown_words_are_null, an_argv_is_not_parsed_as_shell_text, variables_of_the_caller_are_analysed,
+		     a_path_that_adds_folders_which_cannot_be_written_changes_nothing,
 		     what_may_write_run_or_connect_is_not_read_only, variables_that_run_code_are_known,
 		     programs_that_run_code_are_known, home_is_unknown_once_the_command_line_sets_it,
 		     syntax_errors_have_line_and_column, deep_nesting_is_bounded,
