@@ -390,6 +390,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 			struct command_args a;
 
 			args_init(&a, words_of(r, c->word, c->nwords), c->nwords, r->arena);
+			r->cwd = cwd[c->scope];
 			cwd[c->scope] = command_paths_after_cd(r, &a, cwd[c->scope]);
 		}
 	}

@@ -388,6 +388,25 @@ void command_paths_of_redirects(struct analysis *r, const struct analysis_comman
 		analysis_simple(r, c->index)->writes = shell_arena_strndup(r->arena, buf_cstr(&text), text.len);
 }
 
+/* Where cd leads to. It reads nothing: a folder that is known only at run time is no path of a rule. */
+static void add_folder(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
+{
+	const struct word_values to = word_values_of(r, w, 0);
+
+	for (size_t i = 0; i < to.count; i++) {
+		const char *path = command_paths_absolute(r, c->cwd, to.text[i].text);
+		const bool glob = to.text[i].glob;
+
+		add_path(r, c,
+			 (struct command_path){ .path = path ? path : to.text[i].text,
+						.word = w->plain,
+						.exact = !glob,
+						.access = COMMAND_READS | (glob ? COMMAND_WITHIN : 0) });
+	}
+	if (to.open && *w->plain != '/')
+		add_path(r, c, (struct command_path){ .path = w->plain, .word = w->plain, .access = COMMAND_READS });
+}
+
 /* Adds operand k with its role. */
 static void operand_role(struct analysis *r, const struct analysis_command *c, size_t k, char role)
 {
@@ -400,9 +419,8 @@ static void operand_role(struct analysis *r, const struct analysis_command *c, s
 		return;
 	if (role == 'p' && w->value) {
 		add_perhaps(r, c, text, COMMAND_WRITES | COMMAND_WITHIN);
-	} else if (role == 'c' && !w->value && *text != '/') {
-		/* cd reads nothing: a folder that is known only at run time is no path of a rule. */
-		add_path(r, c, (struct command_path){ .path = text, .word = text, .access = COMMAND_READS });
+	} else if (role == 'c' && !w->value) {
+		add_folder(r, c, w);
 	} else {
 		add_word(r, c, w, access_of(role));
 		const struct word_values to = word_values_of(r, w, 0);
@@ -515,7 +533,9 @@ const char *command_paths_after_cd(struct analysis *r, const struct command_args
 		return strcmp(a->name, "cd") == 0 && !r->home_changed && r->o->home
 			       ? shell_arena_strdup(r->arena, r->o->home)
 			       : NULL;
-	const char *to = a->operand[0]->value;
+	const struct word_values values = word_values_of(r, a->operand[0], 0);
+	const bool known = values.count == 1 && !values.open && !values.text->glob && *values.text->text;
+	const char *to = a->operand[0]->value ? a->operand[0]->value : known ? values.text->text : NULL;
 	if (!to || strcmp(to, "-") == 0 || strcmp(a->name, "popd") == 0 ||
 	    (*to == '+' && isdigit((unsigned char)to[1])))
 		return NULL;

@@ -430,8 +430,11 @@ static bool names_meet(const char *rule, size_t nrule, const char *name, size_t 
 	return has_any(rule, nrule, "*?") || has_any(name, n, "[(\\") || name_matches(name, n, rule, nrule);
 }
 
-/* Whether a path with shell wildcards may expand to one that the pattern matches. `deep`: or to one above it. */
-static bool may_meet(const char *p, const char *path, bool deep)
+/*
+ * Whether a path with shell wildcards may expand to one that the pattern matches, or, by its access, to a folder above
+ * it.
+ */
+static bool may_meet(const char *p, const char *path, unsigned access)
 {
 	for (; *p && *path; path += *path == '/') {
 		const size_t n = segment_length(p), m = segment_length(path);
@@ -443,7 +446,7 @@ static bool may_meet(const char *p, const char *path, bool deep)
 		p += n + (p[n] == '/');
 		path += m;
 	}
-	return !*p || deep;
+	return !*p || access & COMMAND_RECURSES || (access & COMMAND_WITHIN && strcmp(p, "**") == 0);
 }
 
 /* Whether the shell may expand this to a path that the rule matches. */
@@ -456,7 +459,7 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 		return false;
 	}
 	mem_auto char *whole = mem_printf("%s/%s", strcmp(base, "/") == 0 ? "" : base, r->pattern);
-	return may_meet(whole + 1, path->path + 1, path->access & COMMAND_RECURSES);
+	return may_meet(whole + 1, path->path + 1, path->access);
 }
 
 /*

@@ -334,8 +334,38 @@ static bool prints_revision(const struct shell_command *c)
 	return strcmp(name, "branch") != 0 || strcmp(c->word[2].value, "--show-current") == 0;
 }
 
+/*
+ * What echo prints, or printf without anything to format. A backslash means different things to the shells; so may what
+ * looks like an option.
+ */
+static struct word_values expand_printed(struct analysis *r, const struct shell_command *c, const char *cwd,
+					 unsigned depth)
+{
+	const bool formats = strcmp(c->word[0].value, "printf") == 0;
+	struct word_values all = one_text(r, "");
+	size_t i = 1;
+
+	if (!formats && c->nwords > 1 && c->word[1].value && strcmp(c->word[1].value, "-n") == 0)
+		i++;
+	else if (formats && c->nwords == 3 && c->word[1].value && args_named(c->word[1].value, "%s|%s\\n"))
+		i++;
+	else if (formats && (c->nwords != 2 || strchr(c->word[1].plain, '%')))
+		return unknown_texts();
+	for (size_t first = i; i < c->nwords; i++) {
+		const struct word_values blank = one_text(r, i > first ? " " : ""),
+					 t = expand_word(r, &c->word[i], 0, cwd, depth + 1);
+
+		if (strchr(c->word[i].plain, '\\') || (i == 1 && (t.dash || *c->word[i].plain == '-')))
+			return unknown_texts();
+		all = joined_texts(r, &all, &blank);
+		all = joined_texts(r, &all, &t);
+	}
+	return all;
+}
+
 /* $(…) with a command whose output is known, or has a known form. */
-static struct word_values expand_substitution(struct analysis *r, const char *s, size_t n, const char *cwd)
+static struct word_values expand_substitution(struct analysis *r, const char *s, size_t n, const char *cwd,
+					      unsigned depth)
 {
 	struct shell_script script;
 
@@ -363,6 +393,8 @@ static struct word_values expand_substitution(struct analysis *r, const char *s,
 		return cwd ? one_text(r, cwd) : unknown_texts();
 	if (strcmp(name, "mktemp") == 0)
 		return expand_mktemp(r, c);
+	if (args_named(name, "echo|printf"))
+		return expand_printed(r, c, cwd, depth);
 	const char *format = c->nwords == 2 && c->word[1].value ? c->word[1].value : "";
 	if (strcmp(name, "date") == 0 && *format == '+' && !strpbrk(format, "./Dx"))
 		return name_texts(r);
@@ -376,9 +408,10 @@ static struct word_values expand_part(struct analysis *r, const struct shell_par
 	if (p->unknown & SHELL_ARITHMETIC)
 		return name_texts(r);
 	if (p->unknown == SHELL_SUBSTITUTION && p->len > 3 && *s == '$')
-		return expand_substitution(r, s + 2, p->len - 3, cwd);
+		return expand_substitution(r, s + 2, p->len - 3, cwd, depth);
 	if (p->unknown == SHELL_SUBSTITUTION && p->len > 2)
-		return memchr(s, '\\', p->len) ? unknown_texts() : expand_substitution(r, s + 1, p->len - 2, cwd);
+		return memchr(s, '\\', p->len) ? unknown_texts()
+					       : expand_substitution(r, s + 1, p->len - 2, cwd, depth);
 	if (p->unknown != SHELL_VARIABLE || p->len < 2 || memchr(s, '\\', p->len))
 		return unknown_texts();
 	if (s[1] == '{')
