@@ -304,6 +304,12 @@ static void operand_path(struct analysis *r, const struct analysis_command *c, c
 	}
 }
 
+/* The top folder of the files that git tracks: the workspace, or, elsewhere, the directory. */
+static const char *repository_of(const struct analysis *r, const struct analysis_command *c)
+{
+	return c->cwd && path_within(r->workspace, c->cwd) ? r->workspace : ".";
+}
+
 /* The options of a row, and the paths that the program uses without a word for them, such as .:x. */
 static void option_paths(struct analysis *r, const struct analysis_command *outer, const struct analysis_command *c,
 			 const char *spec)
@@ -314,7 +320,9 @@ static void option_paths(struct analysis *r, const struct analysis_command *oute
 
 		const char *name = shell_arena_strndup(r->arena, s, len);
 
-		if (*s == '.' || *s == '/')
+		if (*s == '^')
+			add_text(r, c, repository_of(r, c), ".", true, access_of(colon[1]));
+		else if (*s == '.' || *s == '/')
 			add_text(r, c, name, name, true, access_of(colon[1]));
 		else if (s[len - 1] == '=')
 			operand_path(r, outer, s, len, colon[1]);

@@ -472,7 +472,7 @@ static bool names_unknown_folder(const struct policy_rule *r, const struct comma
 
 	if (r->effect == RULE_ALLOW || r->base != RULE_ANYWHERE)
 		return false;
-	if (known && path->access & COMMAND_RECURSES && path->access & COMMAND_READS)
+	if (known && path->access & COMMAND_RECURSES && path->access & (COMMAND_READS | COMMAND_WITHIN))
 		return true;
 	for (const char *s = path->path; *s; s += segment_length(s), s += *s == '/') {
 		const size_t n = segment_length(s);
