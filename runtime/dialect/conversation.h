@@ -17,7 +17,8 @@
  *   {"type":"text","text":"…","raw":{…}?}
  *   {"type":"tool_call","id":"…","name":"shell","arguments":{…},"raw":{…}?}
  *
- * A call with "malformed" (why) has arguments that are not JSON; `arguments` is then empty, and it must not run.
+ * A call with "malformed" (why) has arguments that are not a JSON object; `arguments` is then empty, and it must not
+ * run.
  *
  * An image is stored by its ref. `data`, its bytes as base64, is only there while a request is encoded.
  *

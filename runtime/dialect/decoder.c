@@ -469,7 +469,8 @@ static json_t *parse_arguments(const struct unit *u, char ret_why[JSON_ERROR_TEX
 	if (!text[strspn(text, " \t\r\n")])
 		return json_object();
 	json_t *v = parse_text(text, u->text.len, ret_why);
-	if (json_is_string(v)) {
+	const bool quoted = json_is_string(v);
+	if (quoted) {
 		json_t *inner = decoder_parse(json_string_value(v), json_string_length(v));
 		json_decref(v);
 		v = inner;
@@ -480,6 +481,12 @@ static json_t *parse_arguments(const struct unit *u, char ret_why[JSON_ERROR_TEX
 	}
 	if (json_is_object(v))
 		return v;
+	if (v || quoted)
+		snprintf(ret_why, JSON_ERROR_TEXT_LENGTH, "it is %s",
+			 json_is_array(v)          ? "an array"
+			 : json_is_string(v) || !v ? "a string"
+			 : json_is_number(v)       ? "a number"
+						   : "a boolean");
 	json_decref(v);
 	return NULL;
 }

@@ -143,12 +143,24 @@ def test_a_model_can_correct_arguments_that_are_not_json(home):
             turn = submit(rpc, "try it", options={"cwd": home.work})
             completed(rpc, turn)
             bad, good = map(str, p.requests[1].results)
-            assert "not JSON" in bad and "second" in good, (dialect, bad, good)
+            assert "not a JSON object" in bad and "second" in good, (dialect, bad, good)
             failed, = events(rpc, turn, "tool.failed")
             assert failed["payload"]["category"] == "arguments" and os.path.exists(made), failed
             assert len(p.requests) == 3 and not events(rpc, turn, "model.failed"), dialect
             os.unlink(made)
             harness.validate(harness.event_validators(), rpc.events())
+
+
+def test_a_model_can_correct_arguments_that_are_no_object(home):
+    wrong = {'["touch made"]': "it is an array", '"touch made"': "it is a string", "3": "it is a number", "true": "it is a boolean"}
+    script = [{"calls": [call("shell") | {"raw": raw} for raw in wrong]}, {"text": "Done."}]
+    for dialect in ("anthropic", "openai-responses", "openai-chat"):
+        with home.rpc() as rpc, model(home, rpc, script, dialect=dialect) as p:
+            turn = submit(rpc, "try it", options={"cwd": home.work})
+            completed(rpc, turn)
+            for said, why in zip(map(str, p.requests[1].results), wrong.values(), strict=True):
+                assert "not a JSON object" in said and why in said, (dialect, said)
+            assert len(p.requests) == 2 and not events(rpc, turn, "model.failed"), dialect
 
 
 def rpc_dump(home):

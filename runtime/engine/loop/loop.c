@@ -237,7 +237,7 @@ static void begin_call(struct engine *engine, const struct turn_doc *t, const js
 
 	turn_requester(t, &use.by);
 	if (json_object_get(block, "malformed")) {
-		err_field(&e, "arguments", "not JSON: %s", json_get_text(block, "malformed"));
+		err_field(&e, "arguments", "not a JSON object: %s", json_get_text(block, "malformed"));
 		return reject_call(engine, t, &use, &e);
 	}
 	if (tool_check(engine, use.tool, use.arguments, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &e) < 0)
