@@ -25,7 +25,9 @@ bool conversation_is_image(const json_t *item) { return json_text_is(item, "type
 const char *conversation_result(const struct conversation_call *call, bool *ret_error)
 {
 	*ret_error = !call->result || json_get_flag(call->result, "isError");
-	return call->result ? json_get_text(call->result, "text") : CONVERSATION_NO_RESULT;
+	if (call->result)
+		return json_get_text(call->result, "text");
+	return json_get_flag(call->block, "skipped") ? CONVERSATION_SKIPPED : CONVERSATION_NO_RESULT;
 }
 
 static struct conversation_exchange *add_exchange(struct conversation *c)

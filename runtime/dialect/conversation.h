@@ -18,7 +18,7 @@
  *   {"type":"tool_call","id":"…","name":"shell","arguments":{…},"raw":{…}?}
  *
  * A call with "malformed" (why) has arguments that are not a JSON object; `arguments` is then empty, and it must not
- * run.
+ * run. One with "skipped": true has not run, because the answer had too many calls.
  *
  * An image is stored by its ref. `data`, its bytes as base64, is only there while a request is encoded.
  *
@@ -33,8 +33,8 @@
  * text. The first exchange has no assistant message. Every exchange has something to say to the model: without results
  * and text encoders send CONVERSATION_FILLER, because several providers reject consecutive or trailing assistant
  * messages.
- * - A call without a result before the next assistant message gets CONVERSATION_NO_RESULT; a result without a call, or
- *   a second one for the same call, is dropped.
+ * - A call without a result before the next assistant message gets CONVERSATION_NO_RESULT, or CONVERSATION_SKIPPED; a
+ * result without a call, or a second one for the same call, is dropped.
  * - An assistant item without visible text and without calls is dropped.
  * - Ids are unique within the conversation and, like names, have only characters that every provider accepts.
  */
@@ -46,6 +46,8 @@
 struct err;
 
 #define CONVERSATION_FILLER "Continue."
+#define CONVERSATION_SKIPPED \
+	"This call has not run, because the answer had too many calls. Make it again if it is still needed."
 #define CONVERSATION_NO_RESULT "The call was interrupted and has no result. It may have run, fully or in part."
 #define CONVERSATION_UNSEEN "An image was attached; this model cannot see it."
 #define CONVERSATION_NAME_MAX 64

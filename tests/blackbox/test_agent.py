@@ -163,6 +163,17 @@ def test_a_model_can_correct_arguments_that_are_no_object(home):
             assert len(p.requests) == 2 and not events(rpc, turn, "model.failed"), dialect
 
 
+def test_calls_beyond_the_limit_of_an_answer_have_not_run(home):
+    script = [{"calls": [call("read_output", outputRef="out_none") for _ in range(130)]}, {"text": "Done."}]
+    for dialect in ("anthropic", "openai-responses", "openai-chat"):
+        with home.rpc() as rpc, model(home, rpc, script, dialect=dialect) as p:
+            turn = submit(rpc, "try it", options={"cwd": home.work})
+            completed(rpc, turn)
+            results = [str(r) for r in p.requests[1].results]
+            assert len(results) == 130 and not any("may have run" in r for r in results), (dialect, results[-3:])
+            assert ["has not run" in r for r in results] == [False] * 128 + [True] * 2, (dialect, results[-3:])
+
+
 def rpc_dump(home):
     with home.rpc() as rpc:
         return rpc.events()

@@ -214,18 +214,24 @@ static json_t *usage_json(const struct dialect_usage *u)
 	return v;
 }
 
-/* The calls of an answer get their ids here, so that they are known before any of them begins. */
+/*
+ * The calls of an answer get their ids here, so that they are known before any of them begins. Those beyond the limit
+ * are marked: they never run (conversation.h).
+ */
 static json_t *calls_of(const json_t *blocks)
 {
-	json_t *calls = json_array();
-	const json_t *b;
+	json_t *calls = json_array(), *b;
 	size_t i;
 
 	json_array_foreach (blocks, i, b) {
 		char id[ID_TEXT_MAX];
 
-		if (!json_text_is(b, "type", "tool_call") || json_array_size(calls) >= CALLS_MAX)
+		if (!json_text_is(b, "type", "tool_call"))
 			continue;
+		if (json_array_size(calls) >= CALLS_MAX) {
+			json_object_set_new(b, "skipped", json_true());
+			continue;
+		}
 		id_make(ID_KIND_TOOL_CALL, id);
 		json_array_append_new(calls, json_pack("{s:s,s:s,s:s}", "toolCallId", id, "id", json_get_text(b, "id"),
 						       "name", json_get_text(b, "name")));
