@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import resource
 import shutil
 
 import harness
@@ -256,6 +257,15 @@ def test_sessions_are_listed(home):
             rpc.call("create_session", title=str(i))
         page = acp.call("session/list")
         assert page["sessions"] == [] and len(acp.call("session/list", cursor=page["nextCursor"])["sessions"]) == 2, page
+
+
+def test_lists_at_the_same_time_share_a_connection(home):
+    with home.rpc(), Acp(home) as acp:
+        assert acp.call("session/list") == {"sessions": []}
+        resource.prlimit(acp.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        asked = [acp.send("session/list") for _ in range(200)]
+        assert [acp.reply(one) for one in asked] == [{"sessions": []}] * 200
+        assert acp.call("session/list") == {"sessions": []}
 
 
 def test_mcp_servers_of_the_editor_belong_to_its_session(home):

@@ -245,7 +245,10 @@ def test_bodies_that_are_not_messages_are_rejected():
         found, _, answer = serve.post(exec_call, session)
         assert found == 200 and answer["result"]["isError"] and "u0000" in text_of(answer), answer
         assert serve.post({"jsonrpc": "2.0", "id": 1}, session)[0] == 400
-        assert serve.post(PING, session, Content_Type="text/plain")[0] == 415
+        for kind in ("text/plain", "text/plain, application/json", "application/json, text/plain", "application/jsonl", "application/json x"):
+            assert serve.post(PING, session, Content_Type=kind)[0] == 415, kind
+        for kind in ("application/json; charset=utf-8", "Application/JSON ;charset=utf-8"):
+            assert serve.post(PING, session, Content_Type=kind)[0] == 200, kind
         for accept in ("application/json", "text/event-stream", "text/html", None):
             assert serve.post(PING, session, Accept=accept)[0] == (406 if accept != "*/*" else 200), accept
         assert serve.post(PING, session, Accept="*/*")[0] == 200

@@ -2,7 +2,8 @@
  * session/list: the sessions that session/load shows something of, those with a turn of the loop. The protocol wants a
  * working directory for each; turns have one, so it is that of the newest turn. The title is the first prompt.
  *
- * There may be no session yet, so each list has its own connection to the daemon.
+ * There may be no session yet, so lists have a connection to the daemon of their own: one for all of them, which is
+ * closed with the last one.
  */
 
 #include "supervisor/gateway/acp/acp_private.h"
@@ -19,7 +20,6 @@
 struct acp_list {
 	TAILQ_ENTRY(acp_list) entry;
 	struct acp_server *server;
-	struct gateway_session *up;
 	json_t *id, *params;
 	json_t *page; /* list_sessions */
 	size_t at;    /* in its sessions */
@@ -30,8 +30,11 @@ static void read_next(struct acp_list *l);
 
 void acp_list_free(struct acp_list *l)
 {
-	gateway_session_free(l->up);
+	if (l->server->lister)
+		gateway_session_cancel_callbacks(l->server->lister, l);
 	TAILQ_REMOVE(&l->server->lists, l, entry);
+	if (TAILQ_EMPTY(&l->server->lists))
+		gateway_session_free(mem_take(&l->server->lister));
 	json_decref(l->id);
 	json_decref(l->params);
 	json_decref(l->page);
@@ -79,7 +82,7 @@ static void read_next(struct acp_list *l)
 		     *next = json_object_get(l->page, "nextCursor");
 
 	if (session) {
-		gateway_session_query(l->up, "list_events",
+		gateway_session_query(l->server->lister, "list_events",
 				      json_pack("{sO s[s] si}", "sessionId", json_object_get(session, "sessionId"),
 						"types", "turn.submitted", "limit", TURNS_MAX),
 				      on_turns, l);
@@ -100,20 +103,31 @@ static void on_sessions(void *ctx, json_t *result, json_t *error)
 	read_next(l);
 }
 
-static void on_ready(void *ctx, const struct err *failed)
+static void read_sessions(struct acp_list *l)
 {
-	struct acp_list *l = ctx;
 	json_t *query = json_pack("{si}", "limit", PAGE);
 
-	if (failed) {
-		json_auto_t *error = json_pack("{ss}", "message", failed->message);
-
-		json_decref(query);
-		return list_failed(l, error);
-	}
 	if (json_get_string(l->params, "cursor"))
 		json_object_set(query, "cursor", json_object_get(l->params, "cursor"));
-	gateway_session_query(l->up, "list_sessions", query, on_sessions, l);
+	gateway_session_query(l->server->lister, "list_sessions", query, on_sessions, l);
+}
+
+/* With an error there is no connection: the next list opens another one. */
+static void on_ready(void *ctx, const struct err *failed)
+{
+	struct acp_server *s = ctx;
+	json_auto_t *error = failed ? json_pack("{so}", "message",
+						rpc_message_text(failed->message, strlen(failed->message)))
+				    : NULL;
+	struct acp_list *l, *next;
+
+	for (l = TAILQ_FIRST(&s->lists); l; l = next) {
+		next = TAILQ_NEXT(l, entry);
+		if (failed)
+			list_failed(l, error);
+		else
+			read_sessions(l);
+	}
 }
 
 void acp_list_sessions(struct acp_server *s, struct acp_session *session, const json_t *id, const json_t *params)
@@ -128,7 +142,9 @@ void acp_list_sessions(struct acp_server *s, struct acp_session *session, const 
 	l->params = json_deep_copy(params);
 	l->shown = json_array();
 	TAILQ_INSERT_TAIL(&s->lists, l, entry);
-	if (gateway_session_open(&o, &ops, l, &l->up, &e) < 0) {
+	if (s->lister && gateway_session_ready(s->lister)) {
+		read_sessions(l);
+	} else if (!s->lister && gateway_session_open(&o, &ops, s, &s->lister, &e) < 0) {
 		acp_fail(s, id, RPC_INTERNAL_ERROR, NULL, "%s", e.message);
 		acp_list_free(l);
 	}

@@ -38,8 +38,9 @@ struct acp_server {
 	struct acp_session_list sessions;
 	size_t nsessions;
 	struct acp_list_list lists;
-	bool buffers;      /* the editor can read files, with changes that are not saved */
-	uint64_t requests; /* sent so far */
+	struct gateway_session *lister; /* the connection of all lists; NULL: there is no list */
+	bool buffers;                   /* the editor can read files, with changes that are not saved */
+	uint64_t requests;              /* sent so far */
 };
 
 /* A request that opens a session is answered when the session is ready. */

@@ -152,6 +152,19 @@ unsigned http_request_header(const struct http_request *r, const char *name, str
 	return found;
 }
 
+bool http_request_has_type(const struct http_request *r, const char *type)
+{
+	buf_auto struct buf value = BUF_INIT;
+	const size_t want = strlen(type);
+
+	if (http_request_header(r, "Content-Type", &value) != 1 || value.len < want ||
+	    strncasecmp(value.data, type, want) != 0)
+		return false;
+	const char *rest = buf_cstr(&value) + want;
+	rest += strspn(rest, " \t");
+	return !*rest || *rest == ';';
+}
+
 static bool list_has(const char *v, size_t n, const char *word)
 {
 	size_t want = strlen(word);

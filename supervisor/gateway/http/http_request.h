@@ -48,6 +48,8 @@ bool http_request_begun(const struct http_request *r);
  * one is copied.
  */
 unsigned http_request_header(const struct http_request *r, const char *name, struct buf *out);
+/* The header Content-Type occurs once and is this type, ignoring case and parameters. */
+bool http_request_has_type(const struct http_request *r, const char *type);
 /*
  * The header is a comma-separated list with this word, ignoring case and parameters (";q=0.5"). Repeated headers form
  * one list.

@@ -318,7 +318,7 @@ static void handle_post(struct mcp_endpoint *of, struct http_exchange *x)
 	const struct http_request *r = http_exchange_request(x);
 	json_error_t je;
 
-	if (!http_request_lists(r, "Content-Type", "application/json"))
+	if (!http_request_has_type(r, "application/json"))
 		return fail_exchange(x, 415, NULL, RPC_INVALID_REQUEST, "Content-Type must be application/json");
 	if (!accepts_type(r, "application/json", "application/*") || !accepts_type(r, "text/event-stream", "text/*"))
 		return fail_exchange(x, 406, NULL, RPC_INVALID_REQUEST,
