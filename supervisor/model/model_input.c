@@ -91,6 +91,9 @@ static int check(const struct model_input *in, struct err *e)
 {
 	if (!in->url || (strncmp(in->url, "https://", 8) != 0 && strncmp(in->url, "http://", 7) != 0))
 		return err_field(e, "url", "must begin with https:// or http://");
+	if (in->method && strcmp(in->method, "POST") != 0 && strcmp(in->method, "GET") != 0 &&
+	    strcmp(in->method, "DELETE") != 0)
+		return err_field(e, "method", "must be POST, GET or DELETE");
 	const char *host = strchr(in->url, ':') + 3, *at = strchr(host, '@');
 	if (at && at < host + strcspn(host, "/?#"))
 		return err_field(e, "url", "must contain no user or password: use keyFile");
@@ -110,9 +113,9 @@ int model_input_parse(const char *line, size_t len, struct model_input *ret, str
 	*ret = (struct model_input){ 0 };
 	if (v.type != JT_OBJECT || (size_t)(v.text - line) + v.len != len)
 		return err_set(e, ERR_INVALID, "the first line must be a JSON object");
-	if (get_string(v, "url", &ret->url, e) < 0 || get_string(v, "keyHeader", &ret->key_header, e) < 0 ||
-	    get_string(v, "keyFile", &ret->key_file, e) < 0 || get_string(v, "keyCommand", &ret->key_command, e) < 0 ||
-	    get_string(v, "caFile", &ret->ca_file, e) < 0)
+	if (get_string(v, "url", &ret->url, e) < 0 || get_string(v, "method", &ret->method, e) < 0 ||
+	    get_string(v, "keyHeader", &ret->key_header, e) < 0 || get_string(v, "keyFile", &ret->key_file, e) < 0 ||
+	    get_string(v, "keyCommand", &ret->key_command, e) < 0 || get_string(v, "caFile", &ret->ca_file, e) < 0)
 		return -1;
 	if (!jval_is_str(jval_get(v, "keyPrefix"), "") && get_string(v, "keyPrefix", &ret->key_prefix, e) < 0)
 		return -1;
@@ -125,6 +128,7 @@ int model_input_parse(const char *line, size_t len, struct model_input *ret, str
 void model_input_done(struct model_input *in)
 {
 	free(in->url);
+	free(in->method);
 	for (size_t i = 0; i < in->nheaders; i++)
 		free(in->header[i]);
 	free(in->key_header);

@@ -4,8 +4,8 @@
 /*
  * The first line of bailiff-model's input:
  *
- *   {"url", "headers":{NAME:VALUE}, "keyHeader"?, "keyPrefix"?, "keyFile"? or "keyCommand"?, "caFile"?, "direct"?,
- *    "timeouts"?:{"connectMs", "firstByteMs", "idleMs", "silentMs", "totalMs"}}
+ *   {"url", "method"?: POST, GET or DELETE, "headers":{NAME:VALUE}, "keyHeader"?, "keyPrefix"?, "keyFile"? or
+ * "keyCommand"?, "caFile"?, "direct"?, "timeouts"?:{"connectMs", "firstByteMs", "idleMs", "silentMs", "totalMs"}}
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct err;
 #define MODEL_INPUT_HEADERS_MAX 64
 
 struct model_input {
-	char *url;
+	char *url, *method;                    /* NULL = POST */
 	char *header[MODEL_INPUT_HEADERS_MAX]; /* in libcurl's syntax */
 	size_t nheaders;
 	char *key_header, *key_prefix; /* NULL without a key */

@@ -269,9 +269,14 @@ static int set_up(struct transfer *t)
 		return fail(t, "protocol", false, "libcurl cannot be initialised");
 	set_route(t);
 	set_headers(t);
-	curl_easy_setopt(t->easy, CURLOPT_POST, 1L);
-	curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, buf_cstr(t->o->body));
-	curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->o->body->len);
+	if (t->o->input->method && strcmp(t->o->input->method, "POST") != 0) {
+		curl_easy_setopt(t->easy, CURLOPT_HTTPGET, 1L);
+		curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, t->o->input->method);
+	} else {
+		curl_easy_setopt(t->easy, CURLOPT_POST, 1L);
+		curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, buf_cstr(t->o->body));
+		curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->o->body->len);
+	}
 	curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, t->problem);
 	curl_easy_setopt(t->easy, CURLOPT_PREREQFUNCTION, on_connected);

@@ -35,6 +35,8 @@
 #include <unistd.h>
 
 #define PROTOCOL "2025-11-25"
+#define STATELESS "2026-07-28" /* of servers without initialize */
+#define META "io.modelcontextprotocol/"
 #define ARGS_MAX 64u
 #define PAGES_MAX 32
 #define TOOLS_MAX 256u
@@ -54,6 +56,8 @@ struct mcp {
 	struct mcp_reader reader;
 	struct buf pending, errors; /* pending: not written yet; errors: the end of its stderr */
 	int64_t id;                 /* of the last request */
+	int64_t error;              /* the code of the last answer, if it was an error */
+	bool stateless;             /* each request says who sends it: there is no initialize */
 	uint64_t deadline_ms;
 	/* Of a runner: while it waits for a caller its listener, during a call the caller; otherwise −1. */
 	int watched;
@@ -180,6 +184,33 @@ static int exchange(struct mcp *m, struct err *e)
 
 /* ---- messages ---- */
 
+static void write_client(struct jw *w, const char *member)
+{
+	jw_kobj(w, member);
+	jw_kstr(w, "name", "bailiff");
+	jw_kstr(w, "version", BAILIFF_VERSION);
+	jw_obj_end(w);
+}
+
+/* The parameters with what initialize would have said. */
+static void write_stateless(struct jw *w, const struct buf *params)
+{
+	jw_kobj(w, "params");
+	for (struct jiter it = jiter_on(jval_of(params ? buf_cstr(params) : "{}", params ? params->len : 2));
+	     jiter_next(&it);) {
+		mem_auto char *name = jval_strdup(it.key);
+
+		jw_kraw(w, name, it.value.text, it.value.len);
+	}
+	jw_kobj(w, "_meta");
+	jw_kstr(w, META "protocolVersion", STATELESS);
+	jw_kobj(w, META "clientCapabilities");
+	jw_obj_end(w);
+	write_client(w, META "clientInfo");
+	jw_obj_end(w);
+	jw_obj_end(w);
+}
+
 /* `params` as JSON, or NULL. */
 static void send_request(struct mcp *m, const char *method, const struct buf *params)
 {
@@ -191,7 +222,9 @@ static void send_request(struct mcp *m, const char *method, const struct buf *pa
 	if (!notice)
 		jw_kint(&w, "id", ++m->id);
 	jw_kstr(&w, "method", method);
-	if (params)
+	if (m->stateless && !notice)
+		write_stateless(&w, params);
+	else if (params)
 		jw_kraw(&w, "params", params->data, params->len);
 	jw_obj_end(&w);
 	buf_byte(&m->pending, '\n');
@@ -231,6 +264,7 @@ static int ask(struct mcp *m, const char *method, const struct buf *params, stru
 	struct mcp_message a;
 
 	send_request(m, method, params);
+	m->error = 0;
 	for (unsigned n = 0; n < MESSAGES_MAX;) {
 		int r = mcp_reader_next(&m->reader, &a, e), moved = r == 0 ? exchange(m, e) : 0;
 
@@ -243,12 +277,46 @@ static int ask(struct mcp *m, const char *method, const struct buf *params, stru
 			answer_request(m, &a);
 		if (r == 0 || a.kind != MCP_RESPONSE || jval_int(a.id, -1) != m->id)
 			continue;
+		m->error = a.error.type == JT_OBJECT ? jval_int(jval_get(a.error, "code"), -1) : 0;
 		if (a.error.type == JT_OBJECT)
 			return fail_answer(&a, e);
 		*ret = a.result;
 		return 0;
 	}
 	return err_set(e, ERR_UNAVAILABLE, "the server sent %u messages without an answer", MESSAGES_MAX);
+}
+
+/* Whether an error of initialize may be that of a server that has no such method. */
+static bool may_be_stateless(int64_t code)
+{
+	static const int64_t codes[] = { -32601, -32600, -32602, -32020, -32022 };
+
+	for (size_t i = 0; i < countof(codes); i++)
+		if (codes[i] == code)
+			return true;
+	return false;
+}
+
+/* Without initialize, the server says in server/discover what it supports. */
+static int discover(struct mcp *m, struct buf *ret_info, struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct jval hello;
+	bool known = false;
+
+	m->stateless = true;
+	if (ask(m, "server/discover", NULL, &hello, &why) < 0) {
+		m->stateless = false;
+		return err_wrap(e, "initialize");
+	}
+	*e = ERR_INIT;
+	for (struct jiter it = jiter_on(jval_get(hello, "supportedVersions")); jiter_next(&it);)
+		known |= jval_is_str(it.value, STATELESS);
+	if (!known)
+		return err_set(e, ERR_UNAVAILABLE, "server/discover: the server does not support version " STATELESS);
+	struct jval info = jval_get(jval_get(hello, "_meta"), META "serverInfo");
+	buf_append(ret_info, info.type == JT_OBJECT ? info.text : "{}", info.type == JT_OBJECT ? info.len : 2);
+	return 0;
 }
 
 static int shake_hands(struct mcp *m, struct buf *ret_info, struct err *e)
@@ -261,13 +329,10 @@ static int shake_hands(struct mcp *m, struct buf *ret_info, struct err *e)
 	jw_kstr(&w, "protocolVersion", PROTOCOL);
 	jw_kobj(&w, "capabilities");
 	jw_obj_end(&w);
-	jw_kobj(&w, "clientInfo");
-	jw_kstr(&w, "name", "bailiff");
-	jw_kstr(&w, "version", BAILIFF_VERSION);
-	jw_obj_end(&w);
+	write_client(&w, "clientInfo");
 	jw_obj_end(&w);
 	if (ask(m, "initialize", &params, &hello, e) < 0)
-		return err_wrap(e, "initialize");
+		return may_be_stateless(m->error) ? discover(m, ret_info, e) : err_wrap(e, "initialize");
 	struct jval info = jval_get(hello, "serverInfo");
 	if (jval_get(hello, "protocolVersion").type != JT_STRING || info.type != JT_OBJECT)
 		return err_set(e, ERR_UNAVAILABLE, "initialize: the answer has no protocolVersion or serverInfo");
@@ -316,6 +381,8 @@ static int check_result(struct jval result, struct err *e)
 	buf_auto struct buf text = BUF_INIT, clean = BUF_INIT;
 	struct jiter it = jiter_on(jval_get(result, "content"));
 
+	if (jval_is_str(jval_get(result, "resultType"), "input_required"))
+		return err_set(e, ERR_INVALID, "the tool asks for input, which bailiff does not offer to servers");
 	if (!jval_bool(jval_get(result, "isError"), false))
 		return 0;
 	if (jiter_next(&it))
@@ -413,7 +480,7 @@ static int cancel_call(struct mcp *m, struct err *e)
 	jw_obj_end(&w);
 	send_request(m, "notifications/cancelled", &params);
 	m->deadline_ms = now_ms() + PING_MS;
-	return ask(m, "ping", NULL, &ignored, e);
+	return ask(m, m->stateless ? "server/discover" : "ping", NULL, &ignored, e);
 }
 
 /* −1 = the server can no longer be used. */

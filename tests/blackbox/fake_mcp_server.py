@@ -41,7 +41,14 @@ for line in sys.stdin:
         say({"id": "s", "method": "sampling/createMessage", "params": {}})
         answers = [json.loads(sys.stdin.readline()) for _ in range(2)]
         assert answers[0] == {"jsonrpc": "2.0", "id": "p", "result": {}} and answers[1]["error"]["code"] == -32601, answers
-    if method == "initialize":
+    if fault == "stateless":
+        if method == "initialize":
+            say({"id": m["id"], "error": {"code": -32601, "message": "no such method"}})
+            continue
+        assert params["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28", m
+    if method == "server/discover":
+        say({"id": m["id"], "result": {"supportedVersions": ["2026-07-28"], "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "modern", "version": "3"}}}})
+    elif method == "initialize":
         say({"id": m["id"], "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "fake", "version": "1"}}})
     elif method == "tools/list":
         at = int(params.get("cursor", 0))

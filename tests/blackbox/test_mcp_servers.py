@@ -1,5 +1,6 @@
 """External MCP servers as tools: registered once, started for each call, or kept running, in the sandbox of its turn, or reached by a URL."""
 
+import base64
 import http.server
 import json
 import os
@@ -491,6 +492,103 @@ def test_a_server_reached_by_its_url_gets_answers_and_cancellations_during_a_cal
         (method, cancelled), called = web.cancelled[0]
         assert method == "notifications/cancelled" and cancelled == called, web.cancelled
         assert said(rpc, echo(rpc, turn, "next", name="web")) == "3 next", "of the same session"
+    web.shutdown()
+    web.server_close()
+
+
+class Resumable(Web):
+    """Ends the stream of a call before its answer: the client asks for the rest with GET."""
+
+    def answer(self, m, result, stream=False, **headers):
+        if not stream:
+            return super().answer(m, result, **headers)
+        self.server.result = json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result})
+        return self.reply(200, b"id: e-1\nretry: 100\ndata:\n\n", "text/event-stream", Connection="close")
+
+    def do_GET(self):
+        last = self.headers.get("Last-Event-ID")
+        self.server.resumed.append((last, self.headers.get("Mcp-Session-Id") in self.server.sessions, self.headers.get("Authorization")))
+        if len(self.server.resumed) == 1:
+            return self.reply(503, b"restarting", "text/plain")
+        if last == "e-1":
+            note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+            return self.reply(200, f"id: e-2\ndata: {note}\n\n".encode(), "text/event-stream", Connection="close")
+        return self.reply(200, f"id: e-3\ndata: {self.server.result}\n\n".encode(), "text/event-stream")
+
+    def do_DELETE(self):
+        self.server.sessions.pop(self.headers.get("Mcp-Session-Id"))
+        self.reply(204)
+
+
+def test_a_stream_that_ends_before_the_answer_is_resumed(home):
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Resumable)
+    web.sessions, web.seen, web.told, web.resumed = {}, [], queue.Queue(), []
+    threading.Thread(target=web.serve_forever, daemon=True).start()
+    key = os.path.join(home.dir, "token")
+    with open(key, "w", encoding="utf-8") as f:
+        f.write("t0ken-of-the-test\n")
+    os.chmod(key, 0o600)
+    with home.rpc() as rpc:
+        rpc.call("add_mcp_server", name="web", url=f"http://127.0.0.1:{web.server_address[1]}/mcp", keyFile=key)
+        assert not web.sessions, "a session that is no longer needed is ended"
+        turn = open_turn(rpc, home)
+        assert said(rpc, echo(rpc, turn, "a", name="web")) == "1 a"
+        good = (True, "Bearer t0ken-of-the-test")
+        assert web.resumed == [("e-1", *good), ("e-1", *good), ("e-2", *good)] and not web.sessions, (web.resumed, web.sessions)
+        valid(home, rpc)
+    web.shutdown()
+    web.server_close()
+
+
+class Stateless(Web):
+    """A server of the version without initialize: each request says who sends it, in its body and in its headers."""
+
+    def do_POST(self):
+        m = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        meta, method = m.get("params", {}).get("_meta", {}), m["method"]
+        said = [self.headers.get(name) for name in ("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Mcp-Session-Id")]
+        self.server.seen.append((method, said))
+        if method == "initialize":
+            return self.fail(404, m, -32601, "no such method")
+        name = m["params"].get("name")
+        if said[:2] != ["2026-07-28", method] or meta.get("io.modelcontextprotocol/protocolVersion") != "2026-07-28" or "io.modelcontextprotocol/clientCapabilities" not in meta:
+            return self.fail(400, m, -32020, "headers and body disagree")
+        if name and said[2] != (name if name.isascii() else f"=?base64?{base64.b64encode(name.encode()).decode()}?="):
+            return self.fail(400, m, -32020, f"Mcp-Name {said[2]}")
+        if method == "server/discover":
+            return self.answer(m, {"resultType": "complete", "supportedVersions": self.server.versions, "capabilities": {"tools": {}},
+                                   "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "modern", "version": "3"}}})
+        if method == "tools/list":
+            return self.answer(m, {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [{"name": n, "inputSchema": {"type": "object"}} for n in ("echo", "asks")]})
+        if name == "asks":
+            return self.answer(m, {"resultType": "input_required", "inputRequests": {}, "requestState": "x"})
+        return self.answer(m, {"resultType": "complete", "content": [{"type": "text", "text": m["params"]["arguments"]["text"]}]}, stream=True)
+
+    def fail(self, status, m, code, message):
+        self.reply(status, json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": code, "message": message}}).encode())
+
+
+def test_a_server_without_initialize_is_asked_statelessly(home):
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stateless)
+    web.seen, web.versions = [], ["2026-07-28"]
+    threading.Thread(target=web.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{web.server_address[1]}/mcp"
+    with home.rpc() as rpc:
+        for stateful in (False, True):
+            added = rpc.call("add_mcp_server", name="web", url=url, replace=True, stateful=stateful)
+            assert added["tools"] == ["echo", "asks"] and added["serverInfo"] == {"name": "modern", "version": "3"}, added
+            turn = open_turn(rpc, home)
+            assert [said(rpc, echo(rpc, turn, t, name="web")) for t in "ab"] == ["a", "b"]
+            asks = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="mcp__web__asks", arguments={})
+            assert asks["status"] == "failed" and "asks for input" in asks["error"]["message"], asks
+        assert [m for m, _ in web.seen[:3]] == ["initialize", "server/discover", "tools/list"] and not any(s[3] for _, s in web.seen), web.seen
+        web.versions = ["2027-01-01"]
+        assert "2026-07-28" in str(rpc.fails("add_mcp_server", {"name": "later", "url": url}))
+        web.versions = None
+        added = add(rpc, home, "stateless", "stdio")
+        assert added["serverInfo"] == {"name": "modern", "version": "3"}, added
+        assert said(rpc, echo(rpc, open_turn(rpc, home), "c", name="stdio")) == "c"
+        valid(home, rpc)
     web.shutdown()
     web.server_close()
 
