@@ -41,6 +41,7 @@ static unsigned access_of(char role)
 	case 'x': return COMMAND_WRITES | COMMAND_WITHIN;
 	case 'X': return COMMAND_WRITES | COMMAND_WITHIN | COMMAND_RECURSES;
 	case 'V': return COMMAND_DELETES | COMMAND_SEARCHED;
+	case 'Y': return COMMAND_WRITES | COMMAND_SEARCHED;
 	default: return 0;
 	}
 }
@@ -475,6 +476,36 @@ static void limit_to_included(struct analysis *r, const struct command_args *a, 
 	c->nnames = n;
 }
 
+/* -g *.c of rg: with such globs it reads only files that match one. Those that begin with ! take files away. */
+static void limit_to_globs(struct analysis *r, const struct command_args *a, struct analysis_command *c)
+{
+	const char **name = NULL;
+	size_t n = 0;
+
+	for (size_t i = 1; i < a->count; i++)
+		if (!a->word[i].value && (!a->word[i].lead || *a->word[i].plain == '-' ||
+					  (a->word[i].many && a->word[i].unknown != SHELL_GLOB)))
+			return;
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+		const char *long_name = o->name ? shell_arena_strndup(r->arena, o->name, o->name_len) : "";
+
+		if (strcmp(long_name, "iglob") == 0)
+			return;
+		if (o->letter != 'g' && strcmp(long_name, "glob") != 0)
+			continue;
+		if (!o->value || !*o->value || strchr(o->value, '{') || is_value(a, o->word))
+			return;
+		if (*o->value == '!')
+			continue;
+		const char *slash = strrchr(o->value, '/');
+		name = shell_arena_grow(r->arena, name, n, sizeof(*name));
+		name[n++] = slash && slash[1] ? slash + 1 : slash ? "*" : o->value;
+	}
+	c->name = name;
+	c->nnames = n;
+}
+
 /*
  * Which names limit what find and grep use below a folder. Returns the number of operands that are paths: those of find
  * that are not in its expression.
@@ -485,6 +516,8 @@ static size_t limit_to_names(struct analysis *r, const struct command_args *a, s
 
 	if (args_named(a->name, "grep|egrep|fgrep|rgrep"))
 		limit_to_included(r, a, c);
+	if (strcmp(a->name, "rg") == 0)
+		limit_to_globs(r, a, c);
 	if (strcmp(a->name, "find") != 0)
 		return operands;
 	const struct find_search *search = find_search_of(a->word, a->count, r->arena);

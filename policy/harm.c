@@ -105,8 +105,8 @@ static void harm_of_path(struct analysis *r, const struct analysis_command *c, c
 			   "replaces the content of a file outside of the workspace",
 			   "copy the file first, or append with >>");
 	}
-	if ((p->access & COMMAND_WRITES) && p->outside && (p->exact || p->access & COMMAND_WITHIN) &&
-	    !is_temporary(p->path))
+	if ((p->access & COMMAND_WRITES) && p->outside &&
+	    (p->exact || p->access & (COMMAND_WITHIN | COMMAND_SEARCHED)) && !is_temporary(p->path))
 		harm_raise(r, c->index, COMMAND_RISKY, "changes a file outside of the workspace",
 			   "copy the file first");
 	if ((p->access & COMMAND_DELETES) && p->outside && name && !(p->access & COMMAND_WRITES) && p->exact &&

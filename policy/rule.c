@@ -462,6 +462,13 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 	return may_meet(whole + 1, path->path + 1, path->access);
 }
 
+/* Whether the files below the path are read, or may be written. */
+static bool reaches_below(const struct command_path *path)
+{
+	return path->access & COMMAND_SEARCHED ||
+	       (path->access & COMMAND_RECURSES && path->access & (COMMAND_READS | COMMAND_WITHIN));
+}
+
 /*
  * Whether a part of a path in an unknown folder has the rule's name: $PWD/.env, or .env after `cd $X`. The first part
  * is a name only if it is known. A recursive read there may come across the name.
@@ -472,7 +479,7 @@ static bool names_unknown_folder(const struct policy_rule *r, const struct comma
 
 	if (r->effect == RULE_ALLOW || r->base != RULE_ANYWHERE)
 		return false;
-	if (known && path->access & COMMAND_RECURSES && path->access & (COMMAND_READS | COMMAND_WITHIN))
+	if (known && reaches_below(path) && !names_differ(r, path))
 		return true;
 	for (const char *s = path->path; *s; s += segment_length(s), s += *s == '/') {
 		const size_t n = segment_length(s);
@@ -502,9 +509,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 		return RULE_NO_MATCH;
 	/* Reading a directory recursively, or writing files in it, may concern the rule's path. */
 	const bool others = names_differ(r, path);
-	const bool reaches = path->access & COMMAND_SEARCHED ||
-			     (path->access & COMMAND_RECURSES && path->access & (COMMAND_READS | COMMAND_WITHIN));
-	const bool uses_below = r->effect != RULE_ALLOW && !others && reaches;
+	const bool uses_below = r->effect != RULE_ALLOW && !others && reaches_below(path);
 	if (r->base == RULE_ANYWHERE) {
 		mem_auto char *deep = mem_printf("**/%s", r->pattern);
 		return path_matches(deep, path->path + 1) ? RULE_MATCH : uses_below ? RULE_MAYBE : RULE_NO_MATCH;
@@ -528,6 +533,9 @@ enum rule_match rule_path_matches(const struct policy_rule *r, const struct comm
 {
 	enum rule_match m = written_path_matches(r, path, bases);
 
+	/* What is only possible in the workspace is not what a rule about /etc is for. */
+	if (m == RULE_MAYBE && r->at_root && path->access & COMMAND_SEARCHED)
+		m = RULE_NO_MATCH;
 	if (m == RULE_NO_MATCH && r->at_root && r->effect != RULE_ALLOW) {
 		struct policy_rule copy = *r;
 

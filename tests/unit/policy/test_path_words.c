@@ -380,6 +380,17 @@ static const struct {
 	{ "grep -rn --include=$x x .", "ask" },
 	{ "grep -rn $x --include='*.c' .", "ask" },
 	{ "grep -rn -e --include='*.c' .", "ask" },
+	{ "rg x -g '*.c' -g 'src/**/*.h' -g '!y'", "allow" },
+	{ "rg x", "ask" }, /* an ignore file may have !.env */
+	{ "rg -g '!*.min.js' x", "ask" },
+	{ "rg -g '.e*' x", "ask" },
+	{ "rg -g '**/*' x", "ask" },
+	{ "rg -g src/ x", "ask" },
+	{ "rg -g '{.env,x}' x", "ask" },
+	{ "rg -g '*.c' --iglob x y", "ask" },
+	{ "rg -g '*.c' \"$x\" src", "ask" },
+	{ "rg -e -g '*.c' .", "ask" },
+	{ "rg -g '*.c' x .env", "deny" },
 	/* what find finds is below the folders that it searches */
 	{ "find . -name '*.c' -exec sed -i s/a/b/ {} +", "ask" },
 	{ "find . -name '*.c' -exec rm {} \\;", "ask" },
@@ -468,6 +479,35 @@ START_TEST(rules_about_files_match_paths_in_words)
 }
 END_TEST
 
+START_TEST(what_is_only_possible_in_the_workspace_is_no_system_file)
+{
+	static const char text[] = "{\"permissions\":{\"deny\":[\"Edit(/etc/**)\"]}}";
+	static const struct {
+		const char *line, *answer;
+	} lines[] = {
+		{ "git pull", "allow" },
+		{ "git stash", "allow" },
+		{ "find . -name '*.pyc' -delete", "allow" },
+		{ "find . -name '*.py' -exec sed -i s/a/b/ {} +", "allow" },
+		{ "find etc -name x -delete", "deny" },
+		{ "find -delete", "deny" },
+		{ "find / -name x -delete", "ask" },
+		{ "find / -exec touch {} +", "ask" },
+		{ "git -C / pull", "ask" },
+		{ "git -C /etc pull", "deny" },
+	};
+	struct policy_rules rules = RULES_INIT;
+	struct err e = ERR_INIT;
+	unsigned bad = 0;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
+	for (size_t i = 0; i < countof(lines); i++)
+		bad += !is_answered(&rules, lines[i].line, lines[i].answer);
+	policy_rules_done(&rules);
+	ck_assert_uint_eq(bad, 0);
+}
+END_TEST
+
 /* The text has the value: that it is not followed that far must not allow it. */
 START_TEST(a_path_among_too_many_values_asks)
 {
@@ -491,6 +531,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("path_words", rules_about_files_match_paths_in_words, a_path_among_too_many_values_asks,
+	return SUITE("path_words", rules_about_files_match_paths_in_words,
+		     what_is_only_possible_in_the_workspace_is_no_system_file, a_path_among_too_many_values_asks,
 		     deny_rules_for_workspace_paths_cover_system_directories);
 }
