@@ -51,7 +51,12 @@ def test_initialize_reports_capabilities_and_rejects_malformed_requests(home):
         acp.raw(b"{nonsense\n")
         until("a parse error", lambda: acp.pump(1) and acp.odd)
         assert acp.odd[0]["error"]["code"] == -32700, acp.odd
+        acp.fails("session/list", cwd=5, code=-32602)
+        acp.fails("session/list", cursor=["x"], code=-32602)
+        assert acp.call("session/list", cwd=None) == {"sessions": []}
         acp.open(home.work)
+        wrong = acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "text", "text": "x"}, {"type": "text"}], code=-32602)
+        assert "prompt: block 1, of type 'text', is not text with text" in str(wrong), wrong
         modes = acp.session["modes"]
         assert modes["currentModeId"] == "default" and "plan" in [m["id"] for m in modes["availableModes"]], modes
         assert "bypass" not in [m["id"] for m in modes["availableModes"]], "the host's policy does not permit it"
@@ -77,9 +82,10 @@ def test_a_prompt_is_answered(home):
         assert text_of(updates, "agent_thought_chunk") == "counting", updates
         link = {"type": "resource_link", "name": "a b", "uri": "file:///src/a%20b.c"}
         embedded = {"type": "resource", "resource": {"uri": "file:///src/c.c", "text": "int c;"}}
-        assert acp.run([{"type": "text", "text": "look at "}, link, embedded])[0] == "end_turn"
+        blob = {"type": "resource", "resource": {"uri": "file:///src/e.bin", "blob": "AAAA", "mimeType": "application/octet-stream"}}
+        assert acp.run([{"type": "text", "text": "look at "}, link, embedded, blob])[0] == "end_turn"
         said = str(p.requests[1].texts)
-        assert "@/src/a b.c" in said and "int c;" in said and "/src/c.c" in said, said
+        assert "@/src/a b.c" in said and "@/src/e.bin" in said and "int c;" in said and "/src/c.c" in said, said
         assert "what is the time?" in said, "the conversation continues"
         binary = {"type": "resource", "resource": {"uri": "file:///src/d", "text": "one\0two"}}
         for prompt, sent in (([{"type": "text", "text": "a\0b"}], "a\ufffdb"), ([binary], "one\ufffdtwo")):

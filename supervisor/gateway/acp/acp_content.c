@@ -71,11 +71,12 @@ static void add_string(const json_t *text, struct buf *out)
 static int add_block(const json_t *block, struct buf *out, json_t *parts)
 {
 	const json_t *resource = json_object_get(block, "resource");
-	const char *uri = json_get_string(block, "uri");
+	const bool blob = json_text_is(block, "type", "resource") && json_get_string(resource, "blob");
+	const char *uri = json_get_string(blob ? resource : block, "uri");
 
 	if (json_text_is(block, "type", "text") && json_get_string(block, "text")) {
 		add_string(json_object_get(block, "text"), out);
-	} else if (json_text_is(block, "type", "resource_link") && uri) {
+	} else if ((blob || json_text_is(block, "type", "resource_link")) && uri) {
 		buf_byte(out, '@');
 		add_reference(uri, out);
 	} else if (json_text_is(block, "type", "resource") && json_get_string(resource, "text")) {
@@ -104,8 +105,8 @@ json_t *acp_content_prompt(const json_t *blocks, struct err *e)
 	json_array_foreach (blocks, i, block)
 		if (add_block(block, &text, parts) < 0) {
 			err_field(e, "prompt",
-				  "block %zu has the type '%.40s'; expected text, image, resource_link or a resource "
-				  "with text",
+				  "block %zu, of type '%.40s', is not text with text, an image with data, a "
+				  "resource_link with a uri, or a resource with text or a blob",
 				  i, json_get_text(block, "type"));
 			return NULL;
 		}

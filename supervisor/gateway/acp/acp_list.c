@@ -134,9 +134,17 @@ void acp_list_sessions(struct acp_server *s, struct acp_session *session, const 
 {
 	static const struct gateway_session_ops ops = { .ready = on_ready };
 	const struct gateway_session_options o = { .base = s->base, .client_name = "acp", .reads_only = true };
-	struct acp_list *l = mem_zalloc(1, sizeof(*l));
+	static const char *const texts[] = { "cwd", "cursor" };
+	struct acp_list *l;
 	struct err e = ERR_INIT;
 
+	for (size_t i = 0; i < countof(texts); i++) {
+		const json_t *v = json_object_get(params, texts[i]);
+
+		if (v && !json_is_null(v) && !json_is_string(v))
+			return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "%s: must be a string", texts[i]);
+	}
+	l = mem_zalloc(1, sizeof(*l));
 	l->server = s;
 	l->id = json_deep_copy(id);
 	l->params = json_deep_copy(params);

@@ -347,7 +347,7 @@ void acp_session_prompt(struct acp_server *s, struct acp_session *session, const
 				"a prompt is running in this session; wait for its end or send session/cancel");
 	json_t *prompt = acp_content_prompt(json_object_get(params, "prompt"), &e);
 	if (!prompt)
-		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "%s", e.message);
+		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "%s: %s", e.field, e.message);
 	session->prompt_id = json_deep_copy(id);
 	session->prompt = prompt;
 	session->cancelled = false;
