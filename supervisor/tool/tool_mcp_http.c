@@ -219,9 +219,9 @@ static void take_line(struct exchange *x, const char *p, size_t n)
 		(void)snprintf(x->event_id, sizeof x->event_id, "%.*s", len < sizeof x->event_id ? (int)len : 0, value);
 		x->resumed = 0;
 	} else if ((value = field_of(p, n, "retry", &len))) {
-		const int ms = atoi(value);
+		const int64_t ms = jval_int(jval_of(value, len), x->retry_ms);
 
-		x->retry_ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms;
+		x->retry_ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : (int)ms;
 	}
 	if (n || !x->event.len)
 		return;

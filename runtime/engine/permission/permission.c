@@ -412,21 +412,27 @@ static struct command_facts analyse_start(const struct process *p, const char *c
 	return *own;
 }
 
+static struct analysis_options analysis_of(const struct process *p, const struct sandbox_setup *f,
+					   const struct exec_overrides *env)
+{
+	return (struct analysis_options){
+		.cwd = p->cwd,
+		.workspace = f->workspace.path[0] ? f->workspace.path : p->cwd,
+		.home = p->home,
+		.env = env->judged,
+		.nenv = env->njudged,
+		.writable = env->writable,
+		.nwritable = env->nwritable,
+		.terminal = process_has_tty(p),
+	};
+}
+
 bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
 		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c)
 {
 	exec_overrides_auto struct exec_overrides env = { 0 };
 	exec_overrides_make(p->engine, p->by.uid, r, f, &env);
-	const struct analysis_options how = {
-		.cwd = p->cwd,
-		.workspace = f->workspace.path[0] ? f->workspace.path : p->cwd,
-		.home = p->home,
-		.env = env.judged,
-		.nenv = env.njudged,
-		.writable = env.writable,
-		.nwritable = env.nwritable,
-		.terminal = process_has_tty(p),
-	};
+	const struct analysis_options how = analysis_of(p, f, &env);
 	command_facts_auto struct command_facts own = { 0 };
 	tool_command_auto struct tool_command command = { 0 };
 	struct judged_paths paths = { 0 };
