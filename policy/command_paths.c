@@ -467,7 +467,7 @@ static void limit_to_included(struct analysis *r, const struct command_args *a, 
 			return;
 		if (!args_named(long_name, "inc*"))
 			continue;
-		if ((!o->value && o->value_word) || is_value(a, o->word))
+		if ((!o->value && o->value_word) || n == FIND_SEARCH_NAMES_MAX || is_value(a, o->word))
 			return;
 		name = shell_arena_grow(r->arena, name, n, sizeof(*name));
 		name[n++] = o->value ? o->value : o->word->plain + sizeof(include) - 1;
@@ -494,7 +494,8 @@ static void limit_to_globs(struct analysis *r, const struct command_args *a, str
 			return;
 		if (o->letter != 'g' && strcmp(long_name, "glob") != 0)
 			continue;
-		if (!o->value || !*o->value || strchr(o->value, '{') || is_value(a, o->word))
+		if (!o->value || !*o->value || strchr(o->value, '{') || n == FIND_SEARCH_NAMES_MAX ||
+		    is_value(a, o->word))
 			return;
 		if (*o->value == '!')
 			continue;

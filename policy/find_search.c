@@ -104,8 +104,10 @@ static bool parse_test(struct parser *p, bool limited, bool negated, unsigned de
 		const struct command_word *w = &p->word[p->at];
 
 		/* Unquoted, *.c may expand to one name like it; several are an error of find. */
-		if (!w->value && w->unknown != SHELL_GLOB)
+		if ((!w->value && w->unknown != SHELL_GLOB) || p->nnames == FIND_SEARCH_NAMES_MAX) {
 			give_up(p);
+			return false;
+		}
 		p->name = shell_arena_grow(p->arena, p->name, p->nnames, sizeof(*p->name));
 		p->name[p->nnames++] = w->plain;
 		p->at++;

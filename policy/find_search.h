@@ -10,6 +10,8 @@
 
 struct shell_arena;
 
+#define FIND_SEARCH_NAMES_MAX 64u /* more names are any name: each is compared with every rule */
+
 struct find_search {
 	const struct command_word *start; /* count words; without any it is the working directory */
 	size_t count;

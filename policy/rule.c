@@ -6,12 +6,14 @@
  */
 
 #include "policy/rule.h"
+#include "policy/args.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -352,7 +354,8 @@ static bool is_file_name(const char *name)
 
 	if (strcmp(name, ".env") == 0 || strcmp(name, ".env*") == 0 || strncmp(name, ".env.", 5) == 0)
 		return true;
-	return dot && dot > name && dot[1] && !has_any(dot, strlen(dot), "*?[") && strcmp(dot, ".d") != 0;
+	return dot && dot > name && isalpha((unsigned char)dot[1]) && !has_any(dot, strlen(dot), "*?[") &&
+	       !args_named(dot + 1, "d|git|old|bak|orig|backup|tmp|cache|app|bundle|framework");
 }
 
 /* False if no name matches both globs, which their certain beginnings and ends show. */

@@ -564,6 +564,18 @@ static bool has_stopping(const struct policy_rules *s)
 	return false;
 }
 
+/* Whether the set has rules about files or hosts that deny or ask. What has not been analysed may use any of them. */
+static bool has_stopping_paths(const struct policy_rules *s)
+{
+	static const enum rule_kind kinds[] = { RULE_READ, RULE_EDIT, RULE_FETCH };
+
+	for (size_t k = 0; k < countof(kinds); k++)
+		for (size_t i = 0; i < s->nother[kinds[k]]; i++)
+			if (s->rule[s->other[kinds[k]][i]].effect > RULE_ALLOW)
+				return true;
+	return false;
+}
+
 /* Strict policy: a command that runs code that is not in its words asks, unless a rule allows that command. */
 static void ask_strictly(struct asking *a)
 {
@@ -601,7 +613,8 @@ static void ask_command(struct asking *a)
 		stop_hosts(a, a->set[i]);
 		stop_named(a, a->set[i]);
 		stop_named_hosts(a, a->set[i]);
-		stopping |= has_stopping(a->set[i]);
+		stopping |= has_stopping(a->set[i]) ||
+			    (f->unknown & COMMAND_UNKNOWN(TOO_MUCH) && has_stopping_paths(a->set[i]));
 	}
 	if (v->effect == RULE_NONE)
 		allow_line(a);

@@ -508,6 +508,67 @@ START_TEST(what_is_only_possible_in_the_workspace_is_no_system_file)
 }
 END_TEST
 
+START_TEST(names_limit_a_search_for_rules_about_files_only)
+{
+	static const struct {
+		const char *rule, *line, *answer;
+	} lines[] = {
+		{ "Read(.env)", "find . -name '*.json' -exec cat {} +", "allow" },
+		{ "Read(.env*)", "find . -name '*.json' -exec cat {} +", "ask" },
+		{ "Read(.env.*)", "find . -name Makefile -exec cat {} +", "allow" },
+		{ "Read(*.pem)", "find . -name '*.json' -exec cat {} +", "allow" },
+		{ "Read(*.pem)", "find . -name 'key.*' -exec cat {} +", "ask" },
+		{ "Read(secrets.json)", "find . -name '*.json' -exec cat {} +", "ask" },
+		{ "Read(/conf/key.pem)", "grep -r --include='*.c' x .", "allow" },
+		{ "Read(/conf/**)", "grep -r --include='*.c' x .", "deny" },
+		/* perhaps folders */
+		{ "Read(secrets)", "find . -name '*.json' -exec cat {} +", "ask" },
+		{ "Read(.aws)", "find . -name '*.json' -exec cat {} +", "ask" },
+		{ "Read(conf.d)", "find . -name '*.json' -exec cat {} +", "ask" },
+		{ "Read(v1.0)", "find . -name '*.json' -exec cat {} +", "ask" },
+		{ "Read(secrets.bak)", "find . -name '*.json' -exec cat {} +", "ask" },
+	};
+	unsigned bad = 0;
+
+	for (size_t i = 0; i < countof(lines); i++) {
+		mem_auto char *text = mem_printf("{\"permissions\":{\"deny\":[\"%s\"]}}", lines[i].rule);
+		struct policy_rules rules = RULES_INIT;
+		struct err e = ERR_INIT;
+
+		ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, strlen(text), &e), 0);
+		bad += !is_answered(&rules, lines[i].line, lines[i].answer);
+		policy_rules_done(&rules);
+	}
+	ck_assert_uint_eq(bad, 0);
+}
+END_TEST
+
+/* The rest of a text that is too long, or has too many commands, may use any file. */
+START_TEST(what_is_not_analysed_asks)
+{
+	static const char *const texts[] = { "{\"permissions\":{\"deny\":[\"Read(.env)\"]}}",
+					     "{\"permissions\":{\"ask\":[\"Edit(/infra/**)\"]}}",
+					     "{\"permissions\":{\"deny\":[\"WebFetch(domain:x.example)\"]}}" };
+	buf_auto struct buf many = BUF_INIT, large = BUF_INIT;
+
+	for (int i = 0; i < 2100; i++)
+		buf_str(&many, "true;");
+	buf_str(&many, "cat x");
+	for (int i = 0; i < 110000; i++)
+		buf_str(&large, ": aaaaaaaaaa\n");
+	for (size_t i = 0; i < countof(texts); i++) {
+		struct policy_rules rules = RULES_INIT;
+		struct err e = ERR_INIT;
+
+		ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", texts[i], strlen(texts[i]), &e), 0);
+		ck_assert(is_answered(&rules, buf_cstr(&many), "ask"));
+		ck_assert(is_answered(&rules, buf_cstr(&large), "ask"));
+		ck_assert(is_answered(&rules, "cat x", "allow"));
+		policy_rules_done(&rules);
+	}
+}
+END_TEST
+
 /* The text has the value: that it is not followed that far must not allow it. */
 START_TEST(a_path_among_too_many_values_asks)
 {
@@ -531,7 +592,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("path_words", rules_about_files_match_paths_in_words,
+	return SUITE("path_words", rules_about_files_match_paths_in_words, what_is_not_analysed_asks,
+		     names_limit_a_search_for_rules_about_files_only,
 		     what_is_only_possible_in_the_workspace_is_no_system_file, a_path_among_too_many_values_asks,
 		     deny_rules_for_workspace_paths_cover_system_directories);
 }
