@@ -83,14 +83,19 @@ static bool within_limits(struct analysis *r, const struct command_context *at)
 	return false;
 }
 
-/* Whether a word is the value of the option in front of it. */
-static bool is_value(const struct command_args *a, const struct command_word *w)
+/* Which words are values of the options in front of them: n elements. */
+static const bool *find_values(struct analysis *r, const struct command_args *a, const struct command_word *w, size_t n)
 {
-	for (size_t i = 0; i < a->noptions; i++)
-		if (a->option[i].value_word == w)
-			return true;
+	bool *is = shell_arena_alloc(r->arena, n + 1);
 	/* -m is an option with a value for some of git's commands only. */
-	return args_match(a, "git =commit|tag|merge|stash|notes") && args_named(w[-1].plain, "-m|-*m|--message");
+	const bool message = args_match(a, "git =commit|tag|merge|stash|notes");
+
+	for (size_t i = 0; i < a->noptions; i++)
+		if (a->option[i].value_word)
+			is[a->option[i].value_word - w] = true;
+	for (size_t i = 1; message && i < n; i++)
+		is[i] |= args_named(w[i - 1].plain, "-m|-*m|--message");
+	return is;
 }
 
 /* Appends a simple command to the facts and returns its index. */
@@ -102,13 +107,14 @@ static size_t list_command(struct analysis *r, const struct command_word *w, siz
 	const char **plain = shell_arena_alloc(r->arena, (n + 1) * sizeof(*plain));
 
 	bool *option = shell_arena_alloc(r->arena, (n + 1) * sizeof(*option));
+	const bool *value = find_values(r, a, w, n);
 	size_t splits = 0;
 	bool ended = false;
 
 	for (size_t i = 0; i < n; i++) {
 		argv[i] = w[i].value;
 		plain[i] = w[i].plain;
-		option[i] = i && !ended && !is_value(a, &w[i]) && word_values_may_be_option(r, &w[i]);
+		option[i] = i && !ended && !value[i] && word_values_may_be_option(r, &w[i]);
 		ended |= w[i].value && strcmp(w[i].value, "--") == 0;
 		if (i && !splits && !w[i].value && w[i].many)
 			splits = i;
