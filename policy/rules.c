@@ -564,7 +564,10 @@ static bool has_stopping(const struct policy_rules *s)
 	return false;
 }
 
-/* Whether the set has rules about files or hosts that deny or ask. What has not been analysed may use any of them. */
+/* Why commands of the line may be missing in the list: what they use is not known either. */
+#define UNLISTED (COMMAND_UNKNOWN(TOO_MUCH) | COMMAND_UNKNOWN(AMBIGUOUS))
+
+/* Whether the set has rules about files or hosts that deny or ask. */
 static bool has_stopping_paths(const struct policy_rules *s)
 {
 	static const enum rule_kind kinds[] = { RULE_READ, RULE_EDIT, RULE_FETCH };
@@ -613,8 +616,7 @@ static void ask_command(struct asking *a)
 		stop_hosts(a, a->set[i]);
 		stop_named(a, a->set[i]);
 		stop_named_hosts(a, a->set[i]);
-		stopping |= has_stopping(a->set[i]) ||
-			    (f->unknown & COMMAND_UNKNOWN(TOO_MUCH) && has_stopping_paths(a->set[i]));
+		stopping |= has_stopping(a->set[i]) || (f->unknown & UNLISTED && has_stopping_paths(a->set[i]));
 	}
 	if (v->effect == RULE_NONE)
 		allow_line(a);

@@ -563,6 +563,7 @@ START_TEST(what_is_not_analysed_asks)
 		ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", texts[i], strlen(texts[i]), &e), 0);
 		ck_assert(is_answered(&rules, buf_cstr(&many), "ask"));
 		ck_assert(is_answered(&rules, buf_cstr(&large), "ask"));
+		ck_assert(is_answered(&rules, "cat <<\"$x\"\ncat x\n$x\n", "ask"));
 		ck_assert(is_answered(&rules, "cat x", "allow"));
 		policy_rules_done(&rules);
 	}
