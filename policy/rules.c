@@ -85,6 +85,16 @@ struct asking {
 	struct rules_verdict *verdict;
 };
 
+/* Records a rule that decided, once. */
+static void note_hit(struct rules_verdict *v, const struct policy_rule *r)
+{
+	for (size_t i = 0; i < v->nhits; i++)
+		if (v->hit[i] == r)
+			return;
+	if (v->nhits < RULES_HITS_MAX)
+		v->hit[v->nhits++] = r;
+}
+
 /* Raises the verdict to this rule's effect; a rule that only may match asks, whatever its own effect. */
 static void add_hit(struct asking *a, const struct policy_rule *r, enum rule_match m, int command)
 {
@@ -100,11 +110,7 @@ static void add_hit(struct asking *a, const struct policy_rule *r, enum rule_mat
 		v->handed = false;
 		v->command = command;
 	}
-	for (size_t i = 0; i < v->nhits; i++)
-		if (v->hit[i] == r)
-			return;
-	if (v->nhits < RULES_HITS_MAX)
-		v->hit[v->nhits++] = r;
+	note_hit(v, r);
 }
 
 /* The words match, but it is unknown what the program does with them. */
@@ -369,16 +375,6 @@ static const struct policy_rule *allowed_by(const struct asking *a, const struct
 	return r;
 }
 
-/* Records a rule that allowed a part, once. */
-static void note_allow(struct rules_verdict *v, const struct policy_rule *r)
-{
-	for (size_t i = 0; i < v->nhits; i++)
-		if (v->hit[i] == r)
-			return;
-	if (v->nhits < RULES_HITS_MAX)
-		v->hit[v->nhits++] = r;
-}
-
 static const struct policy_rule *edit_allowed_by(const struct asking *a, const struct policy_rules *s,
 						 const struct command_path *p)
 {
@@ -406,7 +402,7 @@ static bool edits_allowed(const struct asking *a, struct rules_verdict *v)
 			r = edit_allowed_by(a, a->set[k], &f->path[i]);
 		if (!r)
 			return false;
-		note_allow(v, r);
+		note_hit(v, r);
 		n++;
 	}
 	return n > 0;
@@ -453,10 +449,10 @@ static void allow_line(struct asking *a)
 			return;
 		covered += r != NULL;
 		if (r)
-			note_allow(&v, r);
+			note_hit(&v, r);
 	}
 	for (size_t i = 0; i < edits.nhits; i++)
-		note_allow(&v, edits.hit[i]);
+		note_hit(&v, edits.hit[i]);
 	if (covered && !(f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED) && !f->error[0])
 		*a->verdict = v;
 }
@@ -508,12 +504,6 @@ static void stop_named(struct asking *a, const struct policy_rules *s)
 	}
 }
 
-static void stop_paths(struct asking *a, const struct command_path *path, size_t n)
-{
-	for (size_t i = 0; i < a->nsets; i++)
-		stop_set_paths(a, a->set[i], path, n);
-}
-
 /* A host that the words do not name may be any, so it asks. */
 static void stop_hosts(struct asking *a, const struct policy_rules *s)
 {
@@ -550,33 +540,29 @@ static void stop_named_hosts(struct asking *a, const struct policy_rules *s)
 		}
 }
 
-/* Whether the set has rules about commands that deny or ask. Only then does something unknown ask. */
-static bool has_stopping(const struct policy_rules *s)
+/* Why commands of the line may be missing in the list: what they use is not known either. */
+#define UNLISTED (COMMAND_UNKNOWN(TOO_MUCH) | COMMAND_UNKNOWN(AMBIGUOUS))
+
+static bool stops_by(const struct policy_rules *s, const size_t *list, size_t n)
 {
-	if (s->nsorted)
-		return true;
-	for (size_t i = 0; i < s->nanywhere; i++)
-		if (s->rule[s->anywhere[i]].effect > RULE_ALLOW)
-			return true;
-	for (size_t i = 0; i < s->nother[RULE_PREFIX]; i++)
-		if (s->rule[s->other[RULE_PREFIX][i]].effect > RULE_ALLOW)
+	for (size_t i = 0; i < n; i++)
+		if (s->rule[list[i]].effect > RULE_ALLOW)
 			return true;
 	return false;
 }
 
-/* Why commands of the line may be missing in the list: what they use is not known either. */
-#define UNLISTED (COMMAND_UNKNOWN(TOO_MUCH) | COMMAND_UNKNOWN(AMBIGUOUS))
-
-/* Whether the set has rules about files or hosts that deny or ask. */
-static bool has_stopping_paths(const struct policy_rules *s)
+/*
+ * Whether the set has rules that deny or ask: about commands, or, if some may be missing, about files and hosts. Only
+ * then does something unknown ask.
+ */
+static bool has_stopping(const struct policy_rules *s, unsigned unknown)
 {
-	static const enum rule_kind kinds[] = { RULE_READ, RULE_EDIT, RULE_FETCH };
+	bool is = s->nsorted || stops_by(s, s->anywhere, s->nanywhere) ||
+		  stops_by(s, s->other[RULE_PREFIX], s->nother[RULE_PREFIX]);
 
-	for (size_t k = 0; k < countof(kinds); k++)
-		for (size_t i = 0; i < s->nother[kinds[k]]; i++)
-			if (s->rule[s->other[kinds[k]][i]].effect > RULE_ALLOW)
-				return true;
-	return false;
+	for (int kind = RULE_READ; unknown & UNLISTED && kind <= RULE_FETCH; kind++)
+		is |= stops_by(s, s->other[kind], s->nother[kind]);
+	return is;
 }
 
 /* Strict policy: a command that runs code that is not in its words asks, unless a rule allows that command. */
@@ -611,12 +597,12 @@ static void ask_command(struct asking *a)
 	for (size_t i = 0; i < f->ncommands && v->effect < RULE_DENY; i++)
 		if (f->command[i].argc)
 			stop_command(a, &f->command[i], (int)i);
-	stop_paths(a, f->path, f->npaths);
 	for (size_t i = 0; i < a->nsets; i++) {
+		stop_set_paths(a, a->set[i], f->path, f->npaths);
 		stop_hosts(a, a->set[i]);
 		stop_named(a, a->set[i]);
 		stop_named_hosts(a, a->set[i]);
-		stopping |= has_stopping(a->set[i]) || (f->unknown & UNLISTED && has_stopping_paths(a->set[i]));
+		stopping |= has_stopping(a->set[i], f->unknown);
 	}
 	if (v->effect == RULE_NONE)
 		allow_line(a);
@@ -680,7 +666,7 @@ static void ask_tool(struct asking *a)
 	}
 	if (a->verdict->effect == RULE_NONE && allowed) {
 		a->verdict->effect = RULE_ALLOW;
-		note_allow(a->verdict, allowed);
+		note_hit(a->verdict, allowed);
 	}
 }
 

@@ -121,12 +121,26 @@ START_TEST(truncated_call_is_dropped)
 }
 END_TEST
 
-START_TEST(unparsable_call_is_a_failure)
+START_TEST(call_without_an_object_is_the_mistake_of_the_model)
 {
 	rig_decode(DIALECT_ANTHROPIC,
 		   STREAM(START(USAGE),
 			  BLOCK("0", "\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"shell\",\"input\":{}"),
 			  JSON("0", "[1,2]"), STOP("0"), END("tool_use", "\"output_tokens\":9")),
+		   &a);
+	ck_assert(a.complete);
+	rig_assert_json(a.blocks, "[{'type':'tool_call','id':'t','name':'shell','arguments':{},'malformed':'it is an "
+				  "array'}]");
+	dialect_answer_done(&a);
+}
+END_TEST
+
+START_TEST(unparsable_call_is_a_failure)
+{
+	rig_decode(DIALECT_ANTHROPIC,
+		   STREAM(START(USAGE),
+			  BLOCK("0", "\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"shell\",\"input\":{}"),
+			  JSON("0", "{\\\"x\\\":"), STOP("0"), END("tool_use", "\"output_tokens\":9")),
 		   &a);
 	ck_assert(!a.complete);
 	ck_assert_uint_eq(json_array_size(a.blocks), 0);
@@ -237,9 +251,10 @@ int main(void)
 		{ "anthropic", NULL, done, 120,
 		  SUITE_TESTS(text_reasoning_and_calls_are_decoded, broken_stream_keeps_whole_blocks,
 			      thinking_without_signature_is_not_sent_back, truncated_call_is_dropped,
-			      unparsable_call_is_a_failure, an_error_event_fails_a_started_stream,
-			      stop_reasons_are_mapped, blocks_of_unknown_types_are_skipped,
-			      data_without_a_block_is_malformed, requests_have_breakpoints_and_options) }
+			      call_without_an_object_is_the_mistake_of_the_model, unparsable_call_is_a_failure,
+			      an_error_event_fails_a_started_stream, stop_reasons_are_mapped,
+			      blocks_of_unknown_types_are_skipped, data_without_a_block_is_malformed,
+			      requests_have_breakpoints_and_options) }
 	};
 
 	return suite_run_cases("dialect_anthropic", cases, 1);
