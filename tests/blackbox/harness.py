@@ -612,10 +612,15 @@ def main(scope):
         if not os.access(program, os.X_OK):
             print(f"{program} is not built")
             sys.exit(1)
-    wanted, failed, number = sys.argv[1:], 0, 0
-    tests = [(n, f) for n, f in scope.items() if n.startswith("test_") and callable(f) and (not wanted or n in wanted or n[5:] in wanted)]
+    wanted, failed, number = [name.removeprefix("test_") for name in sys.argv[1:]], 0, 0
+    tests = {n: f for n, f in scope.items() if n.startswith("test_") and callable(f)}
+    unknown = [name for name in wanted if f"test_{name}" not in tests]
+    if unknown:
+        print(f"there is no test_{unknown[0]}")
+        sys.exit(1)
+    tests = {n: f for n, f in tests.items() if not wanted or n.removeprefix("test_") in wanted}
     print(f"1..{len(tests)}", flush=True)
-    for name, function in tests:
+    for name, function in tests.items():
         number += 1
         start = time.monotonic()
         try:
