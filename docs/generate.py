@@ -51,7 +51,7 @@ def methods():
             open_rows.append((args[0], "object", "REQUIRED" in args[2], args[3]))
             open_rows += [(f"{args[0]}.{n}", t, r, s) for n, t, r, s in members[args[1]]]
         elif name:
-            out += [f"### `{name[0]}`", "", f"{name[3]} Role: {name[1].lower()}." + (" Takes `idempotencyKey` and `traceparent`." if name[2] != "READING" else ""), ""]
+            out += [f"### `{name[0]}`", "", f"{name[4]} Role: {name[1].lower()}." + (" Takes `idempotencyKey` and `traceparent`." if name[2] != "READING" else ""), ""]
             if open_rows:
                 out += ["| parameter | type | |", "|---|---|---|"]
                 out += [f"| `{n}` | {cell(t)}{', required' if r else ''} | {cell(s)} |" for n, t, r, s in open_rows] + [""]

@@ -155,10 +155,13 @@ struct param {
 	size_t offset; /* of its member in the method's struct: method_params.h */
 };
 
+enum method_flag { METHOD_STARTS = 1, METHOD_USES_FOLDERS = 2 }; /* see methods.def */
+
 struct method {
 	const char *name;
 	enum engine_role role; /* the minimum role */
 	bool mutating;         /* takes idempotencyKey and traceparent (declared for all of these by the table) */
+	unsigned flags;        /* of enum method_flag */
 	/* methods.h; params: struct <name>_params */
 	int (*handler)(struct call *c, const void *params, struct buf *out, struct err *e);
 	const struct param *(*params)(void); /* ends with name == NULL */

@@ -69,8 +69,8 @@ struct mutating_params {
 #define MEMBERS(name)           \
 	struct name##_members { \
 		json_t *json;
-#define METHOD(name, role, kind, summary) \
-	struct name##_params {            \
+#define METHOD(name, role, kind, flags, summary) \
+	struct name##_params {                   \
 		PARAM_C_##kind
 #define PARAM(name, type, flags, detail, summary) PARAM_C_##type(name)
 #define OBJECT(name, members, flags, summary) struct members##_members name;
@@ -88,7 +88,7 @@ struct mutating_params {
 union method_params {
 	struct mutating_params mutating;
 #define MEMBERS(name)
-#define METHOD(name, role, kind, summary) struct name##_params name;
+#define METHOD(name, role, kind, flags, summary) struct name##_params name;
 #define PARAM(name, type, flags, detail, summary)
 #define OBJECT(name, members, flags, summary)
 #define END()

@@ -28,7 +28,7 @@
 	{                                                  \
 		typedef struct name##_members here;        \
 		static const struct param rows[] = {
-#define METHOD(name, role, kind, summary)                 \
+#define METHOD(name, role, kind, flags, summary)          \
 	static const struct param *params_of_##name(void) \
 	{                                                 \
 		typedef struct name##_params here;        \
@@ -74,15 +74,15 @@
 #define PARAM(name, type, flags, detail, summary)
 #define OBJECT(name, members, flags, summary)
 #define END()
-#define METHOD(name, role, kind, summary) RUN_##kind(name)
+#define METHOD(name, role, kind, flags, summary) RUN_##kind(name)
 #include "supervisor/control/methods.def"
 #undef METHOD
 
 enum method_kind { READING, MUTATING, FORWARDED };
 
 static const struct method rows[] = {
-#define METHOD(name, role, kind, summary) \
-	{ #name, ROLE_##role, (kind) != READING, run_##name, params_of_##name, summary },
+#define METHOD(name, role, kind, flags, summary) \
+	{ #name, ROLE_##role, (kind) != READING, flags, run_##name, params_of_##name, summary },
 #include "supervisor/control/methods.def"
 };
 const struct method_table control_methods = { rows, countof(rows) };

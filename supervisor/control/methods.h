@@ -27,7 +27,7 @@ struct jw;
 #define DECLARE_FORWARDED(name)
 
 #define MEMBERS(name)
-#define METHOD(name, role, kind, summary) DECLARE_##kind(name)
+#define METHOD(name, role, kind, flags, summary) DECLARE_##kind(name)
 #define PARAM(name, type, flags, detail, summary)
 #define OBJECT(name, members, flags, summary)
 #define END()

@@ -83,21 +83,6 @@ static int read_traceparent(struct call *c, const char *given, struct err *e)
 	return 0;
 }
 
-/* While the daemon drains: what would start more. What is already queued continues. */
-static int check_draining(const struct call *c, struct err *e)
-{
-	static const char *const starting[] = {
-		"start_process", "create_sandbox", "fork_sandbox",   "submit_turn", "start_task",     "retry_task",
-		"resume_task",   "create_job",     "retry_job_item", "invoke_tool", "spawn_subagent", "resume_subagent"
-	};
-
-	for (size_t i = 0; c->control->draining && i < countof(starting); i++)
-		if (strcmp(c->method->name, starting[i]) == 0)
-			return err_because(e, ERR_UNAVAILABLE, REASON_DRAINING,
-					   "the daemon is about to stop and starts nothing new");
-	return 0;
-}
-
 /* Ownership comes last: it reads the store, and relies on parameters of the declared types. */
 static int check_call(struct call *c, struct err *e)
 {
@@ -112,7 +97,10 @@ static int check_call(struct call *c, struct err *e)
 	const char *key = p ? p->idempotencyKey : NULL;
 	if (key && (!*key || strlen(key) > KEY_MAX))
 		return err_field(e, "idempotencyKey", "expected 1 to %d bytes", KEY_MAX);
-	if (check_draining(c, e) < 0 || (p && read_traceparent(c, p->traceparent, e) < 0))
+	if (c->control->draining && (c->method->flags & METHOD_STARTS))
+		return err_because(e, ERR_UNAVAILABLE, REASON_DRAINING,
+				   "the daemon is about to stop and starts nothing new");
+	if (p && read_traceparent(c, p->traceparent, e) < 0)
 		return -1;
 	return ownership_check(c, e);
 }
@@ -130,15 +118,9 @@ static void run_waiting(struct engine *engine, void *ctx)
 /* 1: the call waits for a file system, before it does anything. What starts later waits by itself. */
 static int await_folders(struct call *c, struct err *e)
 {
-	static const char *const immediate[] = { "create_sandbox",      "get_sandbox", "submit_turn",
-						 "create_task",         "create_job",  "spawn_subagent",
-						 "evaluate_permission", "get_policy",  "get_tool_inventory" };
-
-	for (size_t i = 0; i < countof(immediate); i++)
-		if (strcmp(c->method->name, immediate[i]) == 0)
-			return engine_await_folders(call_engine(c), c->params, &c->caller, c->priv->started_ns,
-						    run_waiting, c, e);
-	return 0;
+	if (!(c->method->flags & METHOD_USES_FOLDERS))
+		return 0;
+	return engine_await_folders(call_engine(c), c->params, &c->caller, c->priv->started_ns, run_waiting, c, e);
 }
 
 /*

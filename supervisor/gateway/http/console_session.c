@@ -29,7 +29,7 @@ static const struct {
 	enum method_kind kind;
 } methods[] = {
 #define MEMBERS(name)
-#define METHOD(name, role, kind, summary) { #name, METHOD_##kind },
+#define METHOD(name, role, kind, flags, summary) { #name, METHOD_##kind },
 #define PARAM(name, type, flags, detail, summary)
 #define OBJECT(name, members, flags, summary)
 #define END()
