@@ -332,5 +332,15 @@ def test_errors_have_reasons_for_clients_with_better_advice(home):
         assert rpc.fails("start_process", command=["true"]).data["reason"] == "draining"
 
 
+def test_draining_daemon_starts_nothing(home):
+    with home.rpc() as rpc:
+        rpc.call("drain")
+        for method, params in (("start_process", {"command": ["true"]}), ("create_sandbox", {}), ("test_model", {"name": "m"}),
+                               ("add_mcp_server", {"name": "m", "command": ["true"]}), ("test_mcp_server", {"name": "m"})):
+            assert "about to stop" in str(rpc.fails(method, params, code=-32011)), method
+        rpc.call("drain", on=False)
+        assert rpc.run(["true"])[1]["exitCode"] == 0
+
+
 if __name__ == "__main__":
     harness.main(globals())
