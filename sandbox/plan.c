@@ -57,6 +57,14 @@ void plan_limits_write(const struct plan_limits *l, struct jw *w)
 	}
 }
 
+void plan_limits_add(struct plan_limits *l, const struct plan_limits *own)
+{
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (own->value[i])
+			l->value[i] = own->value[i];
+	l->required |= own->required;
+}
+
 uint64_t plan_limit_scale(enum plan_limit l, double number)
 {
 	double scaled = plan_limit_info[l].unit == PLAN_UNIT_THOUSANDTHS ? number * 1000 + 0.5 : number;

@@ -132,6 +132,8 @@ extern const char plan_limit_keys[]; /* ", memoryBytes, …" */
 uint64_t plan_limit_scale(enum plan_limit l, double number);
 /* Writes the limits that are set as members of the open object. */
 void plan_limits_write(const struct plan_limits *l, struct jw *w);
+/* Replaces the limits that `own` has. */
+void plan_limits_add(struct plan_limits *l, const struct plan_limits *own);
 /* Why a value is out of its row's range ("must be 0.01 or more"); NULL = it is in range. */
 const char *plan_limit_refusal(enum plan_limit l, uint64_t value, char room[64]);
 

@@ -95,23 +95,6 @@ static void continue_start(struct engine *engine, void *ctx)
 	h->go(engine, h);
 }
 
-int pending_start_folder(struct engine *engine, const struct start_request *r, const struct start_request *given,
-			 const struct caller *c, struct pending_start **held, engine_reply_fn fn, void *ctx,
-			 char ret_folder[PATH_MAX], struct err *e)
-{
-	struct pending_start *h = *held;
-	const uint64_t since = h && h->since_ns ? h->since_ns : engine_now(engine);
-	int found = sandbox_setup_lookup(engine, &r->sandbox, c, since, ret_folder, e);
-
-	if (found <= 0)
-		return found;
-	if (!h && !(h = pending_start_new(engine, given, c, fn, ctx, e)))
-		return -1;
-	h->since_ns = since;
-	*held = h;
-	return 1;
-}
-
 void pending_start_await(struct engine *engine, const char *folder, struct pending_start *h,
 			 void (*go)(struct engine *engine, struct pending_start *h))
 {

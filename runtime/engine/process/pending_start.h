@@ -29,13 +29,6 @@ struct pending_start *pending_start_new(struct engine *engine, const struct star
 					engine_reply_fn fn, void *ctx, struct err *e);
 void pending_start_free(struct pending_start *h);
 struct sandbox_setup;
-/*
- * As sandbox_setup_lookup. 1: *held waits for ret_folder next; it is a new one for `given` if it was NULL. A search
- * that began after its first wait counts.
- */
-int pending_start_folder(struct engine *engine, const struct start_request *r, const struct start_request *given,
-			 const struct caller *c, struct pending_start **held, engine_reply_fn fn, void *ctx,
-			 char ret_folder[PATH_MAX], struct err *e);
 /* Calls `go` when the folder was searched (sandbox_setup_lookup). Takes ownership of the pending start. */
 void pending_start_await(struct engine *engine, const char *folder, struct pending_start *h,
 			 void (*go)(struct engine *engine, struct pending_start *h));

@@ -16,12 +16,11 @@
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session.h"
-#include "runtime/engine/start/process_environment.h"
+#include "runtime/engine/start/process_plan.h"
 #include "runtime/engine/start/start.h"
 
 #include "policy/command_text.h"
 #include "policy/decision.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
@@ -33,13 +32,7 @@
 #include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/sandbox/sandbox.h"
 
-/* Bits of plan_kind in addition to the plan's flags. */
-#define KIND_HOST_NETWORK (1u << 29)
-#define KIND_LIMITS (1u << 30)         /* with required limits */
-#define KIND_LIMITS_DEFAULT (1u << 31) /* with limits that are not required */
-#define ENVIRONMENT_NAMED 200u         /* variable names listed in events */
-#define ENVIRONMENT_USUAL 300u         /* bytes of these names, at first */
-#define HOOKS_EXTRA 4096u              /* hook processes allowed in addition to maxProcesses */
+#define HOOKS_EXTRA 4096u /* hook processes allowed in addition to maxProcesses */
 #define DISPLAY_MAX 2048u
 #define COMMAND_INLINE_MAX (16u * 1024) /* of argv's JSON in events; longer ones go behind a ref */
 
@@ -74,121 +67,7 @@ static void command_take(struct process *p, const char *const *argv, size_t argc
 	p->command_json = buf_take(&cut);
 }
 
-/* ---- the plan ---- */
-
-static void add_limits(struct plan_limits *l, const struct plan_limits *own)
-{
-	for (int i = 0; i < PLAN_LIMITS; i++)
-		if (own->value[i])
-			l->value[i] = own->value[i];
-	l->required |= own->required;
-}
-
-/* Copies what the profile says, for the facts. */
-static void take_confinement(struct process *p, const struct start_request *r, const struct sandbox_setup *f)
-{
-	struct buf json = BUF_INIT;
-	struct jw w = jw_on(&json);
-
-	p->cwd = mem_strdup(f->workspace.cwd);
-	p->profile = mem_strdup(f->profile.name);
-	p->cwd_is_private = sandbox_setup_cwd_is_private(f);
-	p->writes = !f->profile.confined;
-	for (size_t i = 0; i < f->profile.count; i++)
-		p->writes |= f->profile.entry[i].kind == PLAN_MOUNT_WRITE;
-	p->limits.tree = f->profile.limits;
-	add_limits(&p->limits.tree, &r->own_limits);
-	p->limits.tmp_bytes = f->profile.tmp_bytes;
-	sandbox_setup_profile_json(f, &p->limits, &w);
-	p->sandbox_json = buf_take(&json);
-}
-
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
-/*
- * Adds the environment to the profile's facts: the names of the variables, and a reference that is equal for two runs
- * if and only if all values are. The values may be secrets and are never part of a fact.
- */
-static void record_environment(struct process *p, const struct process_environment *v)
-{
-	const char **sorted = mem_dup(v->vars, (v->count + 1) * sizeof *sorted);
-	const size_t profile_len = strlen(p->sandbox_json) - 1; /* without its closing brace */
-	struct buf json = BUF_INIT, all = BUF_INIT;
-	char hash[HASH_SHA256_TEXT];
-	struct jw w = jw_on(&json);
-
-	qsort(sorted, v->count, sizeof *sorted, by_text);
-	buf_reserve(&json, profile_len + ENVIRONMENT_USUAL);
-	buf_append(&json, p->sandbox_json, profile_len);
-	w.need_comma = true;
-	jw_karr(&w, "environment");
-	for (size_t i = 0; i < v->count; i++) {
-		size_t name = (size_t)(strchrnul(sorted[i], '=') - sorted[i]);
-
-		if (i < ENVIRONMENT_NAMED)
-			jw_strn(&w, sorted[i], text_utf8_cut(sorted[i], name < 128 ? name : 128));
-		buf_append(&all, sorted[i], strlen(sorted[i]) + 1);
-	}
-	jw_arr_end(&w);
-	hash_sha256_text(all.data ? all.data : "", all.len, hash);
-	char ref[sizeof "env_" + 32];
-	snprintf(ref, sizeof ref, "env_%.32s", hash);
-	jw_kstr(&w, "environmentRef", ref);
-	jw_obj_end(&w);
-	free(p->sandbox_json);
-	p->sandbox_json = buf_take(&json);
-	buf_done(&all);
-	free(sorted);
-}
-
-/* The kinds of cgroup limits in use: the layer `cgroup` may depend on them. */
-static uint32_t limits_kind(const struct plan_limits *l)
-{
-	uint32_t kind = l->required ? KIND_LIMITS : 0;
-
-	for (int i = 0; i < PLAN_LIMITS; i++)
-		if (l->value[i] && !plan_limit_is_required(l, (enum plan_limit)i))
-			kind |= KIND_LIMITS_DEFAULT;
-	return kind;
-}
-
-static int plan_for(struct process *p, const struct start_request *r, struct sandbox_setup *f, const char *const *argv,
-		    size_t argc, struct buf *plan, struct err *e)
-{
-	struct process_environment env = { 0 };
-
-	if ((p->holder || p->within[0]) && !f->profile.confined)
-		return err_field(e, "profile", "has no sandbox that commands could share");
-	process_environment_build(p, r, f, &env);
-	record_environment(p, &env);
-	struct plan_spec spec = {
-		.flags = p->holder ? PLAN_HOLDER | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE |
-					     (sandbox_starts_copied(p) ? PLAN_COW_COPY : 0)
-				   : (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
-					     (p->keep_tree ? PLAN_KEEP_TREE : 0) | (process_has_tty(p) ? PLAN_TTY : 0) |
-					     (p->within[0] ? PLAN_MEMBER : 0),
-		.tty_rows = p->tty_rows,
-		.tty_cols = p->tty_cols,
-		.cwd = p->cwd,
-		.argv = argv,
-		.argc = argc,
-		.envv = env.vars,
-		.envc = env.count,
-		.cpu_ms = p->limits.cpu_ms,
-		.open_files = p->limits.open_files,
-		.file_bytes = p->limits.file_bytes,
-	};
-	profile_plan(&f->profile, &f->mounts, &spec);
-	p->plan_layers = spec.layers;
-	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) |
-		       (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) | limits_kind(&spec.limits) |
-		       limits_kind(&r->own_limits);
-	int rc = plan_build(&spec, plan, e);
-	process_environment_done(&env);
-	if (rc == 0)
-		hash_sha256_text(plan->data, plan->len, p->plan_hash);
-	return rc;
-}
+/* ---- the launch ---- */
 
 static void streams_make(struct process *p, const struct sandbox_setup *f, struct port_streams *ret)
 {
@@ -365,7 +244,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 		struct start_request again = *r;
 
 		again.sandbox_id = again.within = NULL; /* with more access it needs a sandbox of its own */
-		add_limits(&again.sandbox.change.limits, &r->own_limits);
+		plan_limits_add(&again.sandbox.change.limits, &r->own_limits);
 		start_record_write(&again, &record);
 		p->record = buf_take(&record);
 	}
@@ -401,8 +280,31 @@ static void explain_ended_sandbox(const struct start_request *r, struct err *e)
 	       why);
 }
 
+/* ---- one pass over the request ---- */
+
+struct start_pass {
+	struct engine *engine;
+	const struct caller *caller;
+	const struct start_request *given;   /* the request of the client or owner */
+	const struct start_request *request; /* … with what it takes over from a session sandbox */
+	struct start_request member;         /* that request, if it is another one */
+	struct pending_start *held;          /* owns `given` and `caller` after a wait; NULL in the first pass */
+	engine_reply_fn fn;
+	void *ctx;
+	const char *shell[3];
+	const char *const *argv;
+	size_t argc;
+	struct sandbox_setup setup;
+	const struct policy_rules *rules;
+	struct buf plan;
+	struct err e;
+};
+
 static void start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
 			  struct pending_start *held, engine_reply_fn fn, void *ctx);
+
+/* Whether an earlier pass has created the process, which waits for a person or for hooks. */
+static bool has_process(const struct start_request *r) { return r->approval || r->hooked; }
 
 static void start_held(struct engine *engine, struct pending_start *h)
 {
@@ -415,7 +317,7 @@ static void start_held(struct engine *engine, struct pending_start *h)
 		struct err e = ERR_INIT;
 		err_set(&e, ERR_STATE, "it is no longer wanted");
 		/* A tool call ends only with its process; the other owners have ended already. */
-		if (r->approval || r->hooked)
+		if (has_process(r))
 			permission_fail(engine_process(engine, r->process_id), &e);
 		else
 			reject_start(engine, r, &e, r->owner == OWNER_TOOL, h->fn, h->ctx);
@@ -426,71 +328,58 @@ static void start_held(struct engine *engine, struct pending_start *h)
 	start_process(engine, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
-/* 1: the folder is searched first; the pending start owns the request, as in find_rules. */
-static int find_folder(struct engine *engine, const struct start_request *r, const struct start_request *given,
-		       const struct caller *c, struct pending_start *held, engine_reply_fn fn, void *ctx, struct err *e)
+/* The pass ends here and is repeated after a wait: `held` has the request, or gets a copy of it. */
+static bool hold_request(struct start_pass *s)
 {
-	char folder[PATH_MAX];
-	int found = pending_start_folder(engine, r, given, c, &held, fn, ctx, folder, e);
-
-	if (found > 0) {
-		strmap_put(&engine->processes->pending, held->record.spec.request.process_id, held);
-		pending_start_await(engine, folder, held, start_held);
-	}
-	return found;
+	if (!s->held)
+		s->held = pending_start_new(s->engine, s->given, s->caller, s->fn, s->ctx, &s->e);
+	if (s->held)
+		strmap_put(&s->engine->processes->pending, s->held->record.spec.request.process_id, s->held);
+	return s->held != NULL;
 }
 
-/*
- * 1: waits for the policy of the workspace. The pending start then owns the request: `held`, or a new one for `given`,
- * the request before it took anything over from a session sandbox.
- */
-static int find_rules(struct engine *engine, const struct start_request *r, const struct start_request *given,
-		      const struct caller *c, const struct sandbox_setup *f, struct pending_start *held,
-		      engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
+/* 1: the start waits for the search of its folder. A search that began after its first wait counts. */
+static int find_folder(struct start_pass *s)
 {
-	int found = policy_lookup_rules(engine, f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
+	const uint64_t since_ns = s->held && s->held->since_ns ? s->held->since_ns : engine_now(s->engine);
+	char folder[PATH_MAX];
+	int found = sandbox_setup_lookup(s->engine, &s->request->sandbox, s->caller, since_ns, folder, &s->e);
 
 	if (found <= 0)
 		return found;
-	root_authorise(engine, f, c, false);
-	struct pending_start *h = held ? held : pending_start_new(engine, given, c, fn, ctx, e);
-	if (!h)
+	if (!hold_request(s))
 		return -1;
-	strmap_put(&engine->processes->pending, h->record.spec.request.process_id, h);
-	pending_start_wait(engine, f, &r->sandbox, h, start_held);
+	s->held->since_ns = since_ns;
+	pending_start_await(s->engine, folder, s->held, start_held);
 	return 1;
 }
 
-/* Builds the sandbox and finds the rules that apply in it. 1 = the start waits for what they depend on. */
-static int prepare_sandbox(struct engine *engine, const struct start_request *r, const struct start_request *given,
-			   const struct caller *c, struct sandbox_setup *f, struct pending_start *held,
-			   engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
+/* 1: the start waits for the policy of its workspace. */
+static int find_rules(struct start_pass *s)
 {
-	int found = request_check(engine, r, c, e) < 0 ? -1 : find_folder(engine, r, given, c, held, fn, ctx, e);
+	int found = policy_lookup_rules(s->engine, &s->setup, &s->request->sandbox, s->caller,
+					s->held ? s->held->since_ns : 0, &s->rules, &s->e);
+
+	if (found <= 0)
+		return found;
+	root_authorise(s->engine, &s->setup, s->caller, false);
+	if (!hold_request(s))
+		return -1;
+	pending_start_wait(s->engine, &s->setup, &s->request->sandbox, s->held, start_held);
+	return 1;
+}
+
+/* Builds the sandbox and finds the rules that apply in it. 1: the start waits for what they depend on. */
+static int prepare_sandbox(struct start_pass *s)
+{
+	int found = request_check(s->engine, s->request, s->caller, &s->e) < 0 ? -1 : find_folder(s);
 
 	if (found)
 		return found;
-	if (sandbox_setup_make(engine, &r->sandbox, c, f, e) < 0)
+	if (sandbox_setup_make(s->engine, &s->request->sandbox, s->caller, &s->setup, &s->e) < 0)
 		return -1;
-	*ret = engine->rules;
-	if (owner_is_internal((enum owner_kind)r->owner))
-		return 0;
-	return find_rules(engine, r, given, c, f, held, fn, ctx, ret, e);
-}
-
-/* The mode may require a narrower sandbox than the one that was built. */
-static int confine_for_mode(struct process *p, const struct start_request *r, const struct caller *c,
-			    const struct policy_rules *rules, struct sandbox_setup *f, struct err *e)
-{
-	int changed = permission_confine(p, r, c, rules, f, e);
-
-	if (changed <= 0)
-		return changed;
-	free(p->cwd);
-	free(p->profile);
-	free(p->sandbox_json);
-	take_confinement(p, r, f);
-	return 0;
+	s->rules = s->engine->rules;
+	return owner_is_internal((enum owner_kind)s->request->owner) ? 0 : find_rules(s);
 }
 
 /*
@@ -511,26 +400,68 @@ static void on_session_sandbox(struct engine *engine, void *ctx, const struct er
 }
 
 /* `replaces`: why the earlier sandbox of the session is given up; NULL = there was none. */
-static void wait_for_session(struct engine *engine, const struct start_request *r, const struct caller *c,
-			     struct pending_start *held, const char *replaces, engine_reply_fn fn, void *ctx)
+static void wait_for_session(struct start_pass *s, const char *replaces)
 {
-	struct err e = ERR_INIT;
-	struct pending_start *h = held ? held : pending_start_new(engine, r, c, fn, ctx, &e);
-
-	if (!h) {
-		reject_start(engine, r, &e, false, fn, ctx);
+	if (!hold_request(s)) {
+		reject_start(s->engine, s->given, &s->e, false, s->fn, s->ctx);
 		return;
 	}
-	h->replaced |= replaces != NULL; /* once: a second difference is an error */
-	strmap_put(&engine->processes->pending, h->record.spec.request.process_id, h);
-	sandbox_session_create(engine, &h->record.spec.request, &h->caller, replaces, on_session_sandbox, h);
+	s->held->replaced |= replaces != NULL; /* once: a second difference is an error */
+	sandbox_session_create(s->engine, &s->held->record.spec.request, &s->held->caller, replaces, on_session_sandbox,
+			       s->held);
 }
 
-/* Creates the process, with its session and its plan; NULL = rejected. */
-static struct process *make_process(struct engine *engine, const struct start_request *r, const struct caller *c,
-				    const struct policy_rules *rules, struct sandbox_setup *f, const char *const *argv,
-				    size_t argc, struct buf *plan, struct err *e)
+/* 0: everything is there from which the process is made; 1: the start waits; −1: it is rejected. */
+static int prepare(struct start_pass *s)
 {
+	/* A client may have ended the process while it waited; then it has been answered, and nothing starts. */
+	if (permission_was_ended(s->engine, s->given))
+		return -1;
+	if (!s->given->hooked && sandbox_session_missing(s->engine, s->given, s->caller)) {
+		int found = find_folder(s);
+
+		if (found == 0)
+			wait_for_session(s, NULL);
+		return found ? found : 1;
+	}
+	if (sandbox_enter(s->engine, s->given, s->caller, &s->member, &s->e) < 0)
+		return -1;
+	s->request = &s->member;
+	return prepare_sandbox(s);
+}
+
+/* The mode may require a narrower sandbox than the one that was built. */
+static int confine_for_mode(struct process *p, struct start_pass *s)
+{
+	int changed = permission_confine(p, s->request, s->caller, s->rules, &s->setup, &s->e);
+
+	if (changed <= 0)
+		return changed;
+	free(p->cwd);
+	free(p->profile);
+	free(p->sandbox_json);
+	process_plan_take_profile(p, s->request, &s->setup);
+	return 0;
+}
+
+/* The session of the process, and its plan. */
+static int complete_process(struct process *p, struct start_pass *s)
+{
+	const struct start_request *r = s->request;
+
+	if ((r->approval ? take_approval(p, r->approval)
+	     : r->hooked ? take_hooked(p, r->hooked)
+			 : process_find_session(p, r, s->caller, &s->e)) < 0 ||
+	    confine_for_mode(p, s) < 0 || process_ports_want(p, r, &s->e) < 0 ||
+	    process_plan_build(p, r, &s->setup, s->argv, s->argc, &s->plan, &s->e) < 0)
+		return -1;
+	return sandbox_check_plan(p, &s->setup, (const struct plan_head *)(const void *)s->plan.data, &s->e);
+}
+
+/* NULL: the start is rejected. A process that waited has then ended. */
+static struct process *make_process(struct start_pass *s)
+{
+	const struct start_request *r = s->request;
 	struct process *p;
 	char id[ID_TEXT_MAX];
 
@@ -540,106 +471,108 @@ static struct process *make_process(struct engine *engine, const struct start_re
 		id_make(ID_KIND_PROCESS, id);
 	if (r->ret_process_id)
 		memcpy(r->ret_process_id, id, sizeof id);
-	const bool waited = r->approval || r->hooked;
-	if (waited)
+	if (has_process(r))
 		/* The waiting struct has the state of the earlier pass. A new one takes over its waiters and input. */
-		permission_promote(engine_process(engine, id), engine, id, &p);
+		permission_promote(engine_process(s->engine, id), s->engine, id, &p);
 	else
-		p = process_new(engine, id);
+		p = process_new(s->engine, id);
 	p->wait_ops = &permission_wait_ops;
-	process_take_request(p, r, c);
-	take_confinement(p, r, f);
-	p->home = mem_strdup(permission_home(f, r)); /* before the plan takes the environment over */
-	if ((r->approval ? take_approval(p, r->approval)
-	     : r->hooked ? take_hooked(p, r->hooked)
-			 : process_find_session(p, r, c, e)) == 0 &&
-	    confine_for_mode(p, r, c, rules, f, e) == 0 && process_ports_want(p, r, e) == 0 &&
-	    plan_for(p, r, f, argv, argc, plan, e) == 0 &&
-	    sandbox_check_plan(p, f, (const struct plan_head *)(const void *)plan->data, e) == 0) {
+	process_take_request(p, r, s->caller);
+	process_plan_take_profile(p, r, &s->setup);
+	p->home = mem_strdup(permission_home(&s->setup, r)); /* before the plan takes the environment over */
+	if (complete_process(p, s) == 0) {
 		if (p->within[0])
-			p->sandbox_note = sandbox_take_note(engine, p->sandbox_id);
+			p->sandbox_note = sandbox_take_note(s->engine, p->sandbox_id);
 		return p;
 	}
-	if (waited)
-		permission_fail(p, e);
+	if (has_process(r))
+		permission_fail(p, &s->e);
 	else
 		process_free(p);
 	return NULL;
 }
 
-static void start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
-			  struct pending_start *held, engine_reply_fn fn, void *ctx)
+/* Whether a plan was rejected because the policy has changed since the session's sandbox was made. */
+static bool needs_other_sandbox(const struct start_pass *s)
 {
-	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
-	const char *const holder[] = { "(sandbox)" };
-	const char *const *argv = r->holder ? holder : r->command_line ? shell : r->argv;
-	size_t argc = r->holder ? countof(holder) : r->command_line ? countof(shell) : r->argc;
-	buf_auto struct buf plan = BUF_INIT;
-	sandbox_setup_auto struct sandbox_setup f = { 0 };
-	const struct policy_rules *rules = NULL;
-	struct process *p = NULL;
-	struct err e = ERR_INIT;
-	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
-	struct start_request member;
-	const struct start_request *given = r;
-	/* A client may have ended the process while it waited; then it has been answered, and nothing starts. */
-	int found = permission_was_ended(engine, r) ? -1 : 0;
+	return start_wants_session_sandbox(s->given) && s->request->within && !has_process(s->given) &&
+	       s->e.code == ERR_STATE && strcmp(s->e.field, "sandboxId") == 0 && !(s->held && s->held->replaced);
+}
 
-	if (found == 0 && !r->hooked && sandbox_session_missing(engine, r, c)) {
-		found = find_folder(engine, r, r, c, held, fn, ctx, &e);
-		if (found == 0)
-			wait_for_session(engine, r, c, held, NULL, fn, ctx);
-		if (found >= 0)
-			return;
-	}
-	if (found == 0)
-		found = sandbox_enter(engine, r, c, &member, &e);
-	if (found == 0) {
-		r = &member;
-		found = prepare_sandbox(engine, r, given, c, &f, held, fn, ctx, &rules, &e);
-	}
+/* From here on the process answers the request: by its start, a denial, a question or the wait for hooks. */
+static void continue_process(struct process *p, struct start_pass *s)
+{
+	const struct start_request *r = s->request;
 
-	if (found > 0)
-		return;
-	if (found == 0)
-		p = make_process(engine, r, c, rules, &f, argv, argc, &plan, &e);
-	else if (r->approval || r->hooked) {
-		explain_ended_sandbox(r, &e);
-		permission_fail(engine_process(engine, r->process_id), &e);
-	}
-	if (!p && found == 0 && start_wants_session_sandbox(given) && r->within && !r->approval && !r->hooked &&
-	    e.code == ERR_STATE && strcmp(e.field, "sandboxId") == 0 && !(held && held->replaced)) {
-		/* The policy has changed since the session's sandbox was made. */
-		sandbox_session_replace(engine, given, c);
-		wait_for_session(engine, given, c, held, e.message, fn, ctx);
-		return;
-	}
-	if (!p) {
-		if (!r->approval && !r->hooked)
-			reject_start(engine, r, &e, held != NULL, fn, ctx);
-		pending_start_free(held);
-		hook_wait_free(hooks);
-		return;
-	}
-	/* From here on the process answers the request: by its start, a denial, a question or the wait for hooks. */
-	command_take(p, argv, argc);
-	const bool hooks_first = permission_judge(p, r, &f, argv, argc, rules, c);
+	command_take(p, s->argv, s->argc);
+	const bool hooks_first = permission_judge(p, r, &s->setup, s->argv, s->argc, s->rules, s->caller);
 	if (!r->hooked)
-		reply_copy(&p->start, c, fn, ctx);
+		reply_copy(&p->start, s->caller, s->fn, s->ctx);
 	if (p->owns_turn)
-		thread_claim(engine, p->thread_id, p->turn_id, p);
+		thread_claim(s->engine, p->thread_id, p->turn_id, p);
 	if (hooks_first || p->answer == POLICY_ASK)
-		root_authorise(engine, &f, c, true);
+		root_authorise(s->engine, &s->setup, s->caller, true);
 	if (hooks_first)
-		hook_defer_start(p, r, c);
+		hook_defer_start(p, r, s->caller);
 	else if (p->answer == POLICY_DENY)
 		permission_deny(p);
 	else if (p->answer == POLICY_ASK)
-		permission_ask(p, r, c);
+		permission_ask(p, r, s->caller);
 	else
-		process_launch(p, r, &f, &plan, c);
-	pending_start_free(held);
+		process_launch(p, r, &s->setup, &s->plan, s->caller);
+}
+
+static void reject_pass(struct start_pass *s, bool made)
+{
+	if (!has_process(s->given)) {
+		reject_start(s->engine, s->request, &s->e, s->held != NULL, s->fn, s->ctx);
+	} else if (!made) {
+		explain_ended_sandbox(s->request, &s->e);
+		permission_fail(engine_process(s->engine, s->request->process_id), &s->e);
+	}
+}
+
+static void run_pass(struct start_pass *s)
+{
+	struct hook_wait *hooks = s->given->hooked ? s->given->hooked->wait : NULL;
+	const int prepared = prepare(s);
+
+	if (prepared > 0)
+		return;
+	struct process *p = prepared == 0 ? make_process(s) : NULL;
+	if (!p && prepared == 0 && needs_other_sandbox(s)) {
+		sandbox_session_replace(s->engine, s->given, s->caller);
+		wait_for_session(s, s->e.message);
+		return;
+	}
+	if (p)
+		continue_process(p, s);
+	else
+		reject_pass(s, prepared == 0);
+	pending_start_free(s->held);
 	hook_wait_free(hooks);
+}
+
+static void start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
+			  struct pending_start *held, engine_reply_fn fn, void *ctx)
+{
+	static const char *const holder[] = { "(sandbox)" };
+	struct start_pass s = { .engine = engine,
+				.caller = c,
+				.given = r,
+				.request = r,
+				.held = held,
+				.fn = fn,
+				.ctx = ctx,
+				.shell = { "/bin/sh", "-c", r->command_line },
+				.plan = BUF_INIT,
+				.e = ERR_INIT };
+
+	s.argv = r->holder ? holder : r->command_line ? s.shell : r->argv;
+	s.argc = r->holder ? countof(holder) : r->command_line ? countof(s.shell) : r->argc;
+	run_pass(&s);
+	buf_done(&s.plan);
+	sandbox_setup_done(&s.setup);
 }
 
 /* A client that starts many commands usually requests the same sandbox each time. The hash keys the prediction. */
