@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import queue
 import subprocess
 import threading

@@ -8,7 +8,6 @@ import os
 import sys
 import time
 
-import harness
 from agent_run import FILES, PROMPT, SCRIPT
 from browser import Console
 from test_agent import call, model, submit

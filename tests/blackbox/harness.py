@@ -604,6 +604,13 @@ def validate(validators, documents):
             assert not errors, f"{kind or 'document'} breaks {name}: {errors[0].message}\n{json.dumps(document)[:1500]}"
 
 
+def valid(home, rpc):
+    """Every event and every session's snapshot satisfies the schemas, and the store's models equal its log."""
+    validate(event_validators(), rpc.events())
+    validate(snapshot_validators(), [rpc.call("get_session", sessionId=s["sessionId"]) for s in rpc.call("list_sessions")["sessions"]])
+    home.cli("store", "verify")
+
+
 # ---- running ----
 
 def main(scope):

@@ -174,11 +174,6 @@ def needs_jq():
         raise Skip("jq is not installed")
 
 
-def valid(home, rpc):
-    harness.validate(harness.event_validators(), rpc.events())
-    home.cli("store", "verify")
-
-
 def hooks_of(rpc, kind, point=None):
     return [e for e in rpc.events() if e["type"] == kind and (not point or e["payload"].get("hookPoint") == point)]
 

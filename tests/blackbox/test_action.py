@@ -4,7 +4,7 @@ import json
 import os
 
 import harness
-from harness import Skip, until
+from harness import Skip, until, valid
 
 
 def text(words):
@@ -14,14 +14,6 @@ def text(words):
 def turn_of(rpc, turn):
     read = rpc.call("get_thread_read", threadId=turn["threadId"])
     return read, [t for t in read["turns"] if t["turnId"] == turn["turnId"]][0]
-
-
-def valid(home, rpc):
-    harness.validate(harness.event_validators(), rpc.events())
-    snapshots = {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
-    for session in rpc.call("list_sessions")["sessions"]:
-        harness.validate(snapshots, [rpc.call("get_session", sessionId=session["sessionId"])])
-    home.cli("store", "verify")
 
 
 def test_turn_waits_until_the_action_is_answered(home):

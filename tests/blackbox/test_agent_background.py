@@ -5,12 +5,11 @@ import os
 import re
 
 import harness
-from harness import until
+from harness import until, valid
 from hooks import Hooked, entry
 from hooks import script as hook_script
 from test_agent import call, completed, ended, events, model, submit
 from test_agent_tools import Terminal
-from test_tool import valid
 
 SERVER = ("import http.server,sys;s=http.server.HTTPServer(('127.0.0.1',8099),http.server.SimpleHTTPRequestHandler);"
           "print('serving',flush=True);s.serve_forever()")

@@ -11,9 +11,10 @@ import termios
 
 import agent_run
 import harness
+from harness import valid
 from test_agent import call as tool, completed, model, submit
 from test_policy import Policed
-from test_tool import call, ended, open_turn, result, turn_of, valid
+from test_tool import call, ended, open_turn, result, turn_of
 
 
 def write(home, path, content):

@@ -7,24 +7,12 @@ import subprocess
 
 import harness
 from harness import Skip, until
+from files import get, put
 from mcp_clients import Raw
 from mcp import text_of
 
 TABLE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "sandbox", "autorun.def")
 HOOK = "#!/bin/sh\ntouch /tmp/owned\n"
-
-
-def put(path, text="", mode=None):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as f:
-        f.write(text)
-    if mode is not None:
-        os.chmod(path, mode)
-
-
-def get(path):
-    with open(path) as f:
-        return f.read()
 
 
 def content(path):

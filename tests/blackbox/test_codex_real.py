@@ -12,7 +12,7 @@ import threading
 
 import harness
 import npm
-from codex import Codex, CodexError, PROJECT, entry, intent, special, uri, workspace_write
+from codex import Codex, CodexError, PROJECT, entry, intent, uri, workspace_write
 
 TARGET = {"aarch64": ("arm64", "aarch64"), "x86_64": ("x64", "x86_64")}.get(platform.machine())
 

@@ -8,19 +8,7 @@ import time
 
 import harness
 from harness import Home, Skip, until
-
-
-def put(path, text="", mode=None):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as f:
-        f.write(text)
-    if mode is not None:
-        os.chmod(path, mode)
-
-
-def get(path):
-    with open(path) as f:
-        return f.read()
+from files import get, put
 
 
 def tree(top):

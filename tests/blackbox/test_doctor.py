@@ -38,10 +38,6 @@ def examine(home, through=(), cwd=None):
     return Found(bailiff(home, "doctor", "--json", through=through, cwd=cwd))
 
 
-def can_run(home, cwd=None):
-    return bailiff(home, "run", "--", "true", cwd=cwd).returncode == 0
-
-
 @harness.audit_turn()    # a root daemon takes audit by default
 def examine_started_by(*through):
     """Doctor's report if it has to start a daemon through that command, and whether that daemon then runs commands."""

@@ -3,7 +3,8 @@
 import os
 
 import harness
-from test_policy import Policed, policy, valid
+from harness import valid
+from test_policy import Policed, policy
 
 
 def test_file_tools_follow_no_link_past_a_rule_about_files():

@@ -5,6 +5,7 @@ import subprocess
 
 import harness
 from harness import Skip
+from files import get
 
 WHO = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b LC_ALL=C; "
 
@@ -28,11 +29,6 @@ def put(path, text=""):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as f:
         f.write(text)
-
-
-def get(path):
-    with open(path) as f:
-        return f.read()
 
 
 def main_tree(home):

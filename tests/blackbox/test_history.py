@@ -86,7 +86,7 @@ def test_rollback_reverts_turns_and_files(home):
         again = rpc.run(["true"], sessionId=session, threadId=thr)[0]
         assert rpc.call("rollback_thread", threadId=thr, toTurnId=turns[0])["removedTurns"] == [again["turnId"]]
         assert kinds(rpc, session, "history.rollback") == ["history.rollback.started", "history.rollback.completed"] * 2
-        harness.validate({n: v for n, v in harness.schema_validators().items() if "snapshot" in n}, [rpc.call("get_session", sessionId=session)])
+        harness.validate(harness.snapshot_validators(), [rpc.call("get_session", sessionId=session)])
     home.restart()
     with home.rpc() as rpc:
         assert rpc.call("get_thread_read", threadId=thr)["history"]["rollback"]["count"] == 2

@@ -6,8 +6,8 @@ import os
 import signal
 
 import harness
-from harness import until
-from hooks import NO_RM, VALIDATE, FORMAT, Hooked, decision_of, denied, entry, hooks_of, needs_jq, pre, run_turn, says, script, updates, valid
+from harness import until, valid
+from hooks import NO_RM, VALIDATE, FORMAT, Hooked, decision_of, denied, entry, hooks_of, needs_jq, pre, run_turn, says, script, updates
 
 
 def test_jq_hook_blocks_rm_and_the_denial_names_its_line():

@@ -4,7 +4,8 @@ import json
 import os
 
 import harness
-from hooks import FORMAT, Hooked, entry, hooks_of, needs_jq, script, valid
+from harness import valid
+from hooks import FORMAT, Hooked, entry, hooks_of, needs_jq, script
 
 PROTECT = """#!/usr/bin/env python3
 import json, os, sys

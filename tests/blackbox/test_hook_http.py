@@ -10,8 +10,8 @@ import subprocess
 import threading
 
 import harness
-from harness import Skip
-from hooks import Hooked, denied, hooks_of, run_turn, valid
+from harness import Skip, valid
+from hooks import Hooked, denied, hooks_of, run_turn
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -6,8 +6,8 @@ import shlex
 import signal
 
 import harness
-from harness import until
-from hooks import Hooked, entry, hooks_of, pre, says, valid
+from harness import until, valid
+from hooks import Hooked, entry, hooks_of, pre, says
 from mcp import text_of
 from mcp_clients import Raw
 

@@ -5,8 +5,8 @@ import os
 import shutil
 
 import harness
-from harness import until
-from hooks import PROMPT, STOP, Hooked, entry, hooks_of, needs_jq, run_turn, script, valid
+from harness import until, valid
+from hooks import PROMPT, STOP, Hooked, entry, hooks_of, needs_jq, run_turn, script
 
 
 def of_turn(rpc, turn, kind):

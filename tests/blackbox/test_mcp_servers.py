@@ -10,11 +10,11 @@ import threading
 
 import harness
 import npm
-from harness import until
+from harness import until, valid
 from hooks import Hooked, pre, says
 from test_agent import call as tool, completed, model, submit
 from test_policy import Policed, pending
-from test_tool import open_turn, result, valid
+from test_tool import open_turn, result
 
 SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_mcp_server.py")
 

@@ -3,7 +3,8 @@
 import os
 
 import harness
-from test_policy import Policed, pending, valid
+from harness import valid
+from test_policy import Policed, pending
 from test_tables import shown
 
 

@@ -5,8 +5,8 @@ import os
 import stat
 
 import harness
-from harness import Home, until
-from test_policy import Policed, ask, of, pending, policy, valid
+from harness import Home, until, valid
+from test_policy import Policed, ask, of, pending, policy
 
 UNTRUSTED = {"permissions": {"defaultMode": "untrusted"}}
 

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import harness
-from harness import Home, until
+from harness import Home, until, valid
 
 ASK = {"permissions": {"ask": ["Bash(touch:*)", "Write"], "deny": ["Bash(rm:*)", "Read(~/.ssh/**)"]}}
 
@@ -25,11 +25,6 @@ class Policed(Home):
         super().__init__(start=False, **more)
         policy(self, what)
         self.start()
-
-
-def valid(home, rpc):
-    harness.validate(harness.event_validators(), rpc.events())
-    home.cli("store", "verify")
 
 
 def pending(rpc):

@@ -9,14 +9,9 @@ import textwrap
 
 import harness
 from harness import Skip
+from net import need
 
 SOURCE = harness.ROOT
-
-
-def need(*tools):
-    missing = [t for t in tools if not shutil.which(t, path=harness.PATH)]
-    if missing:
-        raise Skip(f"{', '.join(missing)} is not installed")
 
 
 def write(home, name, text):

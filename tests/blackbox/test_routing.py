@@ -44,7 +44,6 @@ def setup(home):
 
 def test_routing_choices_are_explained(home):
     setup(home)
-    validators = harness.schema_validators()
     with home.rpc() as rpc:
         t = turn(rpc)
         r = rpc.call("resolve_routing", turnId=t["turnId"], taskProfile={"kind": "code", "requiredCapabilities": ["tools"], "inputTokens": 1000,
@@ -64,8 +63,8 @@ def test_routing_choices_are_explained(home):
         assert {"routing.single_candidate", "routing.not_possible", "routing.fallback.applied"} <= set(seen), seen
         thread = rpc.call("get_thread_read", threadId=t["threadId"])
         assert thread["modelRouting"]["routingDecision"]["selectedModel"] == "small" and thread["modelRouting"]["fallbacks"] == 1, thread
-        harness.validate({n: v for n, v in validators.items() if "snapshot" in n}, [rpc.call("get_session", sessionId=t["sessionId"])])
-        harness.validate({n: v for n, v in validators.items() if "event" in n}, rpc.events(sessionId=t["sessionId"]))
+        harness.validate(harness.snapshot_validators(), [rpc.call("get_session", sessionId=t["sessionId"])])
+        harness.validate(harness.event_validators(), rpc.events(sessionId=t["sessionId"]))
         names(rpc.fails("resolve_routing", {"turnId": "turn_none"}), "turnId")
         rpc.call("terminate_process", processId=t["processId"])
         rpc.fails("resolve_routing", {"turnId": t["turnId"]}, code=-32015)

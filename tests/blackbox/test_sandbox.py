@@ -7,7 +7,6 @@ import pwd
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 
 import harness

@@ -4,10 +4,6 @@ import harness
 from harness import TALKER
 
 
-def snapshot_validators():
-    return {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
-
-
 def test_session_and_turn_are_created_if_not_given(home):
     with home.rpc() as rpc:
         one, two = rpc.run(["true"])[0], rpc.run(["false"])[0]
@@ -37,7 +33,7 @@ def test_session_snapshots_are_valid(home):
         started = rpc.run([TALKER, "talk", "1", "10", "0", "0"], sessionId=session)[0]
         rpc.run(["false"], sessionId=session)
         live = rpc.start(["sleep", "1000"], sessionId=session)
-        validators = snapshot_validators()
+        validators = harness.snapshot_validators()
         snapshot = rpc.call("get_session", sessionId=session)
         harness.validate(validators, [snapshot])
         assert snapshot["sessionId"] == session, snapshot
@@ -88,7 +84,7 @@ def test_every_event_is_valid(home):
         harness.check_log(log)
         assert [e for e in log if e.get("status") == "lost" and e["type"] == "process.failed"]
         for session in {e["sessionId"] for e in log}:
-            harness.validate(snapshot_validators(), [rpc.call("get_session", sessionId=session)])
+            harness.validate(harness.snapshot_validators(), [rpc.call("get_session", sessionId=session)])
 
 
 def test_schemas_reject_malformed_events(home):

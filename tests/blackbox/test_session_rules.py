@@ -5,9 +5,9 @@ import os
 import subprocess
 
 import harness
-from harness import Home, Skip, until
+from harness import Home, Skip, until, valid
 from test_workspace_policy import write
-from test_policy import Policed, ask, of, pending, policy, valid
+from test_policy import Policed, ask, of, pending, policy
 
 RULES = {"deny": ["Bash(shred:*)", "Bash(rm:*)", "Edit(/locked/**)"], "ask": ["Bash(touch:*)"], "allow": ["Bash(mkdir:*)"]}
 

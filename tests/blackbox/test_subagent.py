@@ -41,10 +41,9 @@ def test_subagent_can_be_a_command(home):
         assert kinds(rpc, p["sessionId"]).count("subagent.input") == 3
         thread = rpc.call("get_thread_read", threadId=p["threadId"])
         assert [x["subagentId"] for x in thread["subagents"]] == [child["subagentId"]], thread
-        validators = harness.schema_validators()
-        harness.validate({n: v for n, v in validators.items() if "event" in n},
+        harness.validate(harness.event_validators(),
                          [e for e in rpc.events(sessionId=p["sessionId"]) if e["type"] != "subagent.output"])
-        harness.validate({n: v for n, v in validators.items() if "snapshot" in n}, [rpc.call("get_session", sessionId=p["sessionId"])])
+        harness.validate(harness.snapshot_validators(), [rpc.call("get_session", sessionId=p["sessionId"])])
         rpc.fails("send_subagent_input", {"subagentId": child["subagentId"], "input": "late"}, code=-32015)
 
 

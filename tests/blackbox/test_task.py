@@ -34,7 +34,7 @@ def check_all(home, rpc):
     """Every event and snapshot is valid, and the store's models equal its log."""
     log = rpc.events()
     harness.validate(harness.event_validators(), log)
-    snapshots = {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
+    snapshots = harness.snapshot_validators()
     for session in {e["sessionId"] for e in log}:
         snapshot = rpc.call("get_session", sessionId=session)
         harness.validate(snapshots, [snapshot])

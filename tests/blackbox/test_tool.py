@@ -7,7 +7,7 @@ import signal
 import time
 
 import harness
-from harness import until
+from harness import until, valid
 
 
 def text(words):
@@ -33,14 +33,6 @@ def ended(rpc, turn):
 
 def result(rpc, answer):
     return json.loads(rpc.output(answer["resultRef"]))
-
-
-def valid(home, rpc):
-    harness.validate(harness.event_validators(), rpc.events())
-    snapshots = {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
-    for session in rpc.call("list_sessions")["sessions"]:
-        harness.validate(snapshots, [rpc.call("get_session", sessionId=session["sessionId"])])
-    home.cli("store", "verify")
 
 
 def test_inventory_lists_tools_with_their_schemas(home):

@@ -4,9 +4,9 @@ import json
 import os
 
 import harness
-from harness import Home, until
+from harness import Home, until, valid
 from test_workspace_policy import write
-from test_policy import Policed, pending, policy, valid
+from test_policy import Policed, pending
 
 RULES = {"permissions": {"deny": ["mcp__tickets__delete", "mcp__secrets", "Read(//etc/shadow)", "Read(secret.txt)", "Edit(/locked/**)",
                                   "WebFetch(domain:*.internal)", "Bash(rm:*)"],

@@ -5,7 +5,7 @@ import random
 import time
 
 import harness
-from harness import until
+from harness import until, valid
 
 
 def command(line, **more):
@@ -30,14 +30,6 @@ def turn_of(rpc, turn):
 
 def ended(rpc, turn):
     return until("the turn ends", lambda: (t := turn_of(rpc, turn)) and "completedAt" in t and t)
-
-
-def valid(home, rpc):
-    harness.validate(harness.event_validators(), rpc.events())
-    snapshots = {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
-    for session in rpc.call("list_sessions")["sessions"]:
-        harness.validate(snapshots, [rpc.call("get_session", sessionId=session["sessionId"])])
-    home.cli("store", "verify")
 
 
 def test_parts_of_a_turn_run_in_order(home):

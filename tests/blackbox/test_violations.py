@@ -7,10 +7,8 @@ Needs root and the kernel's audit. The commands run as an unprivileged peer.
 import os
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time

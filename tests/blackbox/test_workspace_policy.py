@@ -3,7 +3,6 @@
 import collections
 import json
 import os
-import pwd
 import shutil
 import subprocess
 import sys
@@ -11,8 +10,8 @@ import tempfile
 import threading
 
 import harness
-from harness import Home, Skip, until
-from test_policy import Policed, of, policy, valid
+from harness import Home, Skip, until, valid
+from test_policy import Policed
 
 DENY = {"permissions": {"deny": ["Bash(touch:*)"]}}
 
