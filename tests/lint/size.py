@@ -10,7 +10,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FILE_LINES, TEST_LINES, FUNCTION_LINES, COLUMNS = 700, 1000, 80, 120
 ALLOWED_FUNCTIONS = set()   # "path:function": none
 
-OPENS = re.compile(r"^[A-Za-z_].*\)\s*(?:__attribute__.*)?$|^[A-Za-z_].*\)\s*\{$")
 
 
 def functions(lines):

@@ -12,7 +12,6 @@ import ctypes
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -20,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 import harness
 from faults import LIBRARY, Faults

@@ -26,7 +26,7 @@ import time
 import traceback
 
 import nth_scenario as scenario
-from nth_scenario import Gone, Home, Rpc, RpcError, harness, until
+from nth_scenario import Gone, Home, RpcError, harness, until
 from mcp import Mcp
 from proof import Proof
 from stalls import Beat
