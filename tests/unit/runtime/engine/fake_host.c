@@ -374,10 +374,8 @@ struct start_request fake_request(struct fake_host *w, const char *command_line)
 	return r;
 }
 
-struct fake_process *fake_run(struct fake_host *w, const struct start_request *r, struct fake_reply *reply)
+struct fake_process *fake_begin(struct fake_host *w, struct fake_process *p)
 {
-	engine_start_process(w->engine, r, &fake_caller, fake_reply_fn, reply);
-	struct fake_process *p = fake_last(w);
 	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
 	char id[PLAN_KEY_MAX];
 
@@ -389,6 +387,12 @@ struct fake_process *fake_run(struct fake_host *w, const struct start_request *r
 	engine_on_execed(w->engine, id);
 	fake_settle(w);
 	return p;
+}
+
+struct fake_process *fake_run(struct fake_host *w, const struct start_request *r, struct fake_reply *reply)
+{
+	engine_start_process(w->engine, r, &fake_caller, fake_reply_fn, reply);
+	return fake_begin(w, fake_last(w));
 }
 
 void fake_reply_fn(void *ctx, const struct err *e, const char *json, size_t len)

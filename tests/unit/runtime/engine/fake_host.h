@@ -76,8 +76,10 @@ void fake_exit(struct fake_host *w, struct fake_process *p, int wait_status,
 
 extern const struct caller fake_caller;
 struct start_request fake_request(struct fake_host *w, const char *command_line);
-struct fake_process *fake_run(struct fake_host *w, const struct start_request *r,
-			      struct fake_reply *reply); /* until EXECED */
+/* A launched process, until EXECED; returns it. */
+struct fake_process *fake_begin(struct fake_host *w, struct fake_process *p);
+/* The same with a start before it. */
+struct fake_process *fake_run(struct fake_host *w, const struct start_request *r, struct fake_reply *reply);
 
 /* Names of all event types after sequence `after`, separated by spaces. */
 char *fake_types(struct fake_host *w, uint64_t after);

@@ -51,19 +51,7 @@ static void load_hook(const char *point)
 }
 
 /* Runs the hook's process, which was launched last. */
-static struct fake_process *run_hook(void)
-{
-	struct fake_process *p = fake_last(&w);
-	const struct port_started s = { .pid = 4242, .attempt = 1 };
-
-	engine_on_started(w.engine, p->id, &s);
-	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
-	fake_settle(&w);
-	ck_assert(p->gate_open);
-	engine_on_execed(w.engine, p->id);
-	fake_settle(&w);
-	return p;
-}
+static struct fake_process *run_hook(void) { return fake_begin(&w, fake_last(&w)); }
 
 START_TEST(a_start_that_waits_for_hooks_is_denied_once_despite_repeated_restarts)
 {

@@ -28,19 +28,6 @@ static void take(const struct fake_reply *r, const char *member, char ret[ID_SIZ
 	jval_str(jval_get(jval_of(r->json.data, r->json.len), member), ret, ID_SIZE);
 }
 
-static void begin(struct fake_process *p)
-{
-	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
-	char id[PLAN_KEY_MAX];
-
-	memcpy(id, p->id, sizeof id);
-	engine_on_started(w.engine, id, &s);
-	engine_on_ready(w.engine, id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
-	fake_settle(&w);
-	engine_on_execed(w.engine, id);
-	fake_settle(&w);
-}
-
 static struct fake_process *create(const char *name, uint64_t idle_ms)
 {
 	const struct sandbox_creation r = { .name = name, .idle_ms = idle_ms };
@@ -53,7 +40,7 @@ static void set_up(void)
 {
 	fake_open(&w);
 	reply = second = (struct fake_reply){ 0 };
-	begin(create("dev", 60000));
+	fake_begin(&w, create("dev", 60000));
 	take(&reply, "sandboxId", sandbox);
 	take(&reply, "processId", holder_id);
 }
@@ -118,7 +105,7 @@ START_TEST(a_failed_holder_leaves_no_sandbox)
 	ck_assert_uint_eq(reply.count, 2);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.created"), 1);
 	ck_assert_uint_eq(fake_count(&w, "sandbox.closed"), 0);
-	begin(create("other", 0));
+	fake_begin(&w, create("other", 0));
 	ck_assert_int_eq(reply.code, 0); /* the name is free */
 }
 END_TEST
@@ -129,7 +116,7 @@ START_TEST(the_name_of_an_open_sandbox_is_in_use)
 	ck_assert_int_eq(reply.code, ERR_CONFLICT);
 	close_sandbox();
 	fake_exit(&w, holder(), SIGKILL, 0);
-	begin(create("dev", 0));
+	fake_begin(&w, create("dev", 0));
 	ck_assert_int_eq(reply.code, 0);
 }
 END_TEST
@@ -267,7 +254,7 @@ START_TEST(a_sandbox_is_lost_with_its_guard)
 	fake_reopen(&w, NULL, 0);
 	ck_closed("lost");
 	ck_assert(!is_open());
-	begin(create("dev", 0));
+	fake_begin(&w, create("dev", 0));
 	ck_assert_int_eq(reply.code, 0);
 }
 END_TEST
@@ -302,7 +289,7 @@ START_TEST(archiving_a_session_ends_its_sandboxes)
 	const struct sandbox_creation r = { .session_id = "sess_x" };
 	engine_create_sandbox(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
 	struct fake_process *bound = fake_last(&w);
-	begin(bound);
+	fake_begin(&w, bound);
 	engine_update_session(w.engine, &archive, &fake_caller, fake_reply_fn, &second);
 	fake_settle(&w);
 	ck_assert(bound->signals || bound->kill_tree || bound->killed);

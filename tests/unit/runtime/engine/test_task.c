@@ -78,17 +78,7 @@ static uint64_t job_number(const char *id, const char *path)
 }
 
 /* Runs the newest process. */
-static struct fake_process *run_newest(void)
-{
-	struct fake_process *p = fake_last(&w);
-	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
-
-	engine_on_started(w.engine, p->id, &s);
-	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
-	fake_settle(&w);
-	engine_on_execed(w.engine, p->id);
-	return p;
-}
+static struct fake_process *run_newest(void) { return fake_begin(&w, fake_last(&w)); }
 
 static void end_process(struct fake_process *p, int sig) { fake_exit(&w, p, sig, 0); }
 

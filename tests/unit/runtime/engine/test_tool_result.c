@@ -40,7 +40,6 @@ static struct fake_process *call(const char *tool, const char *arguments)
 				  json_loads(arguments, 0, NULL));
 	json_t *options = json_pack("{ss}", "sandboxId", "own"); /* no holder */
 	const struct turn_request q = { .input = parts, .options = options };
-	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
 
 	ck_assert_ptr_nonnull(parts);
 	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, &reply);
@@ -48,13 +47,7 @@ static struct fake_process *call(const char *tool, const char *arguments)
 	json_decref(parts);
 	json_decref(options);
 	ck_assert_msg(reply.code == 0, "%s", reply.message);
-	struct fake_process *p = fake_last(&w);
-	engine_on_started(w.engine, p->id, &s);
-	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
-	fake_settle(&w);
-	engine_on_execed(w.engine, p->id);
-	fake_settle(&w);
-	return fake_find(&w, p->id);
+	return fake_begin(&w, fake_last(&w));
 }
 
 /* The text of the newest call. */

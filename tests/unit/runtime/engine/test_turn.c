@@ -55,20 +55,7 @@ static void submit(const char *thread, const char *input, struct fake_reply *r, 
 }
 
 /* Runs the newest process. */
-static struct fake_process *run_newest(void)
-{
-	struct fake_process *p = fake_last(&w);
-	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
-	char id[PLAN_KEY_MAX];
-
-	memcpy(id, p->id, sizeof id);
-	engine_on_started(w.engine, id, &s);
-	engine_on_ready(w.engine, id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
-	fake_settle(&w);
-	engine_on_execed(w.engine, id);
-	fake_settle(&w);
-	return fake_find(&w, id);
-}
+static struct fake_process *run_newest(void) { return fake_begin(&w, fake_last(&w)); }
 
 static bool turn_is(const char *turn, const char *status)
 {
