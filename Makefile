@@ -228,6 +228,9 @@ $(FAKE_ENGINE_PROGRAMS): LINK = $(LINK_WITHOUT_ENGINE)
 $(BUILD)/unit/supervisor/fleet/%: LIBS += $(NATS_LIBS)
 # This one answers two reports of the engine itself.
 $(BUILD)/unit/supervisor/host/test_process_io: LDFLAGS_ALL += -Wl,--wrap=engine_on_ready,--wrap=engine_on_gone
+# This one plays what surrounds a search.
+$(BUILD)/unit/supervisor/host/test_git_search: LDFLAGS_ALL += -Wl,--wrap=engine_on_policy,--wrap=clock_boot_ns,--wrap=clock_real_us \
+	-Wl,--wrap=workspace_search,--wrap=workspace_git_cached,--wrap=peer_files_link_new,--wrap=peer_files_link_free
 
 # Crash and bench programs that work on the layers directly, and the small programs that the Python tests run.
 CRASH_PROGRAMS := $(patsubst tests/crash/%.c,$(BUILD)/crash/%,$(wildcard tests/crash/crash_*.c))
