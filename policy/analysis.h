@@ -92,7 +92,6 @@ void network_of_command(struct analysis *r, const struct analysis_command *c);
 /* ---- harm.c ---- */
 
 void harm_of_command(struct analysis *r, const struct analysis_command *c);
-void harm_raise(struct analysis *r, size_t index, enum command_harm level, const char *impact, const char *advice);
 /* Harm that only the whole line shows: pipes into shells, fork bombs. */
 void harm_of_line(struct analysis *r, const struct shell_script *s);
 
@@ -114,8 +113,6 @@ bool exec_variables_is_harmless(struct analysis *r, size_t index, const char *na
 
 /* ---- arithmetic.c ---- */
 
-/* Adds an expression that is evaluated. */
-void arithmetic_text(struct analysis *r, const char *text, size_t len);
 /* Adds a variable's value as written; NULL: unknown. */
 void arithmetic_value(struct analysis *r, const char *name, const char *value);
 /* Adds the subscripts in a name or a value; list: also those of its elements. */

@@ -203,7 +203,8 @@ static bool scan_names(struct analysis *r, const char *s, const char *end, bool 
 	return known;
 }
 
-void arithmetic_text(struct analysis *r, const char *text, size_t len)
+/* Adds an expression that is evaluated. */
+static void arithmetic_text(struct analysis *r, const char *text, size_t len)
 {
 	record_assignments(r, text, text + len);
 	if (!scan_names(r, text, text + len, true))

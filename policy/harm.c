@@ -21,7 +21,8 @@ static const struct row {
 #undef HARM
 };
 
-void harm_raise(struct analysis *r, size_t index, enum command_harm level, const char *impact, const char *advice)
+static void harm_raise(struct analysis *r, size_t index, enum command_harm level, const char *impact,
+		       const char *advice)
 {
 	struct command_simple *c = analysis_simple(r, index);
 

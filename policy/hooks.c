@@ -21,7 +21,7 @@ const char *hook_point_name(enum hook_point p) { return points[p].name; }
 
 const char *hook_point_event(enum hook_point p) { return points[p].event; }
 
-bool hook_point_closed(enum hook_point p) { return points[p].closed; }
+static bool hook_point_closed(enum hook_point p) { return points[p].closed; }
 
 int hook_point_find(const char *name)
 {

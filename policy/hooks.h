@@ -37,7 +37,6 @@ enum hook_point {
 const char *hook_point_name(enum hook_point p);  /* pre_tool_use */
 const char *hook_point_event(enum hook_point p); /* PreToolUse */
 int hook_point_find(const char *name);           /* by either name; −1 = unknown */
-bool hook_point_closed(enum hook_point p);
 
 #define HOOKS_MAX 1000u
 #define HOOKS_TRUSTED_MAX 1000u

@@ -41,5 +41,3 @@ int http_url_parse(const char *url, struct http_url *ret, struct err *e)
 	*ret = u;
 	return 0;
 }
-
-void http_url_done(struct http_url *u) { free(u->host); }

@@ -14,6 +14,5 @@ struct http_url {
 };
 /* The message of an error begins with its predicate: "must begin with http:// or https://". */
 int http_url_parse(const char *url, struct http_url *ret, struct err *e);
-void http_url_done(struct http_url *u);
 
 #endif

@@ -491,7 +491,8 @@ void policy_profiles_done(struct policy_profiles *s)
 	*s = (struct policy_profiles){ 0 };
 }
 
-void policy_profiles_names(const struct policy_profiles *s, struct buf *out)
+/* "workspace, readonly, …": those of the files first. */
+static void policy_profiles_names(const struct policy_profiles *s, struct buf *out)
 {
 	for (size_t i = 0; i < s->count; i++)
 		buf_printf(out, "%s%s", i ? ", " : "", s->profile[i]->name);

@@ -45,7 +45,5 @@ void policy_profiles_done(struct policy_profiles *s);
 int policy_profiles_parse(struct policy_profiles *s, const char *file, const char *text, size_t len, struct err *e);
 /* Copies a profile; ERR_NOT_FOUND lists the existing names. */
 int policy_profiles_get(const struct policy_profiles *s, const char *name, struct profile *ret, struct err *e);
-/* "workspace, readonly, …": those of the files first. */
-void policy_profiles_names(const struct policy_profiles *s, struct buf *out);
 
 #endif

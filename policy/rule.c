@@ -39,7 +39,8 @@ static const struct {
 	{ "grep", RULE_READ },        { "NotebookEdit", RULE_EDIT },   { "WebFetch", RULE_FETCH },
 };
 
-const char *rule_effect_name(enum rule_effect e) { return effects[e]; }
+/* allow, ask, deny */
+static const char *rule_effect_name(enum rule_effect e) { return effects[e]; }
 
 const char *rule_layer_name(enum rule_layer l) { return layers[l]; }
 

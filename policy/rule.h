@@ -94,7 +94,6 @@ bool rule_tool_matches(const struct policy_rule *r, const char *tool);
 /* RULE_PREFIX; a NULL word is unknown and may be any. */
 enum rule_match rule_words_match(const struct policy_rule *r, const char *const *argv, size_t argc, const char *name);
 
-const char *rule_effect_name(enum rule_effect e); /* allow, ask, deny */
 const char *rule_layer_name(enum rule_layer l);
 /* The kind of rule for a tool that the conventions call by another name: read_file is Read. */
 enum rule_kind rule_kind_of_tool(const char *tool);

@@ -38,7 +38,8 @@ static const struct autorun_file *add_file(struct autorun_set *s, const struct a
 	return &s->file[s->count - 1];
 }
 
-char *autorun_text(struct autorun *a, const void *p, size_t n)
+/* NULL: the space is exhausted. */
+static char *autorun_text(struct autorun *a, const void *p, size_t n)
 {
 	if (n + 1 > AUTORUN_TEXT_MAX - a->text_used)
 		return NULL;

@@ -103,8 +103,6 @@ struct autorun {
 
 /* autorun_file.c */
 const struct autorun_file *autorun_find(const struct autorun_set *s, const char *path);
-/* NULL: the space is exhausted. */
-char *autorun_text(struct autorun *a, const void *p, size_t n);
 /* Reads the current version; type NONE if there is no file. `at` and `name` locate it, or AT_FDCWD and a path. */
 void autorun_examine(struct autorun *a, int at, const char *name, struct autorun_file *ret);
 /* Examines and stores it, and its target if it is a link; adds it to `found` unless it is known from before. */

@@ -132,14 +132,3 @@ enum net_class net_address_class(const struct net_address *a)
 			return table[i].class;
 	return NET_RESERVED;
 }
-
-const char *net_class_name(enum net_class c)
-{
-	static const char *const names[] = {
-		[NET_PUBLIC] = "public",         [NET_UNSPECIFIED] = "unspecified", [NET_LOOPBACK] = "loopback",
-		[NET_LINK_LOCAL] = "link-local", [NET_PRIVATE] = "private",         [NET_SHARED] = "shared",
-		[NET_MULTICAST] = "multicast",   [NET_RESERVED] = "reserved",       [NET_METADATA] = "metadata",
-	};
-
-	return (size_t)c < countof(names) ? names[c] : "unknown";
-}

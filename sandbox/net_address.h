@@ -42,7 +42,6 @@ size_t net_address_sockaddr(const struct net_address *a, uint16_t port, struct s
 
 /* A NAT64 address has the class of the IPv4 address that it embeds. */
 enum net_class net_address_class(const struct net_address *a);
-const char *net_class_name(enum net_class c); /* "loopback" … */
 
 /* Whether the first `bits` of both are equal. */
 bool net_address_within(const struct net_address *a, const struct net_address *net, unsigned bits);

@@ -76,7 +76,8 @@ void profile_drop(struct profile *p, size_t i)
 	memmove(&p->entry[i], &p->entry[i + 1], (p->count - i) * sizeof p->entry[0]);
 }
 
-void profile_clear(struct profile *p, uint32_t kind)
+/* Removes the entries of that kind, or all with kind 0. */
+static void profile_clear(struct profile *p, uint32_t kind)
 {
 	for (size_t i = p->count; i-- > 0;)
 		if (!kind || p->entry[i].kind == kind)

@@ -52,8 +52,6 @@ void profile_copy(const struct profile *from, struct profile *ret);
 int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *path, struct err *e);
 /* ERR_INVALID without a field, or ERR_EXHAUSTED. */
 int profile_add_host(struct profile *p, const char *text, bool deny, struct err *e);
-/* Removes the entries of that kind, or all with kind 0. */
-void profile_clear(struct profile *p, uint32_t kind);
 
 /* ---- shipped profiles ---- */
 

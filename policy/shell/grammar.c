@@ -14,7 +14,7 @@
 
 #include <ctype.h>
 
-void parser_emit(struct parser *p, const struct shell_command *c)
+static void parser_emit(struct parser *p, const struct shell_command *c)
 {
 	struct shell_script *s = p->script;
 
@@ -248,6 +248,8 @@ static void parse_case(struct parser *p)
 	}
 	expect_keyword(p, KW_ESAC, "esac");
 }
+
+static void parse_command(struct parser *p);
 
 /* Parses the body, whose commands get the function's name. In a POSIX sh it may be any command. */
 static void parse_function_body(struct parser *p, const char *name)
@@ -553,7 +555,7 @@ static void parse_compound_command(struct parser *p, enum keyword k)
 	p->redirected = c.nredirects > 0;
 }
 
-void parse_command(struct parser *p)
+static void parse_command(struct parser *p)
 {
 	if (!parser_enter(p))
 		return;

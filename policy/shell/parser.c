@@ -15,7 +15,8 @@
 #include <ctype.h>
 #include <stdarg.h>
 
-void shell_position(const char *text, size_t len, size_t offset, size_t *ret_line, size_t *ret_column)
+/* Line and column of an offset in the parsed text, both from 1. */
+static void shell_position(const char *text, size_t len, size_t offset, size_t *ret_line, size_t *ret_column)
 {
 	size_t line = 1, start = 0;
 

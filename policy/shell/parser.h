@@ -159,7 +159,6 @@ void word_parts_finish(struct parser *p, const struct word_parts *w, struct shel
 void parse_ansi(struct parser *p, struct word_parts *w); /* after $' */
 
 /* word.c */
-void parse_nested(struct parser *p, unsigned context); /* a list up to ) */
 void parse_word_parts(struct parser *p, enum word_mode mode, struct word_parts *ret);
 void parse_word_rest(struct parser *p, enum word_mode mode, struct word_parts *w); /* continues a word that has begun */
 void parse_subscript(struct parser *p); /* [ … ] with its nesting and quotes */
@@ -174,8 +173,6 @@ void expand_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 
 /* grammar.c */
 size_t parse_list(struct parser *p); /* number of commands in it; stops before the closing word */
-void parse_command(struct parser *p);
-void parser_emit(struct parser *p, const struct shell_command *c);
 
 /* conditional.c */
 void parse_conditional(struct parser *p, struct shell_command *c); /* after [[ */

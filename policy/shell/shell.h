@@ -187,7 +187,5 @@ int shell_parse(const char *text, size_t len, enum shell_dialect dialect, struct
 int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum shell_dialect dialect,
 		     struct shell_script *ret);
 void shell_script_done(struct shell_script *s);
-/* Line and column of an offset in the parsed text, both from 1. */
-void shell_position(const char *text, size_t len, size_t offset, size_t *ret_line, size_t *ret_column);
 
 #endif

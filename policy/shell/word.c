@@ -31,7 +31,8 @@ static void add_expansion(struct parser *p, struct word_parts *w, const char *fr
 
 /* ---- substitutions ---- */
 
-void parse_nested(struct parser *p, unsigned context)
+/* A list up to the closing bracket. */
+static void parse_nested(struct parser *p, unsigned context)
 {
 	const unsigned saved = p->context;
 	struct heredoc *pending = p->pending;

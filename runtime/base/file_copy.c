@@ -58,7 +58,8 @@ static int copy_data(int in, int out, off_t size, const char *name, const struct
 	return 0;
 }
 
-int file_copy(int in_dir, int out_dir, const char *name, const struct file_copy_options *o, struct err *e)
+/* Copies the regular file `name` of one directory to a new file in another. Ignores other types of files. */
+static int file_copy(int in_dir, int out_dir, const char *name, const struct file_copy_options *o, struct err *e)
 {
 	/* O_NONBLOCK: opening a FIFO that is in the way must not hang. */
 	fd_auto int in = openat(in_dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

@@ -16,8 +16,6 @@ struct file_copy_options {
 	void *ctx;
 };
 
-/* Copies the regular file `name` of one directory to a new file in another. Ignores other types of files. */
-int file_copy(int in_dir, int out_dir, const char *name, const struct file_copy_options *o, struct err *e);
 /* Copies every regular file of a directory, not of those below it, and syncs the target directory. */
 int file_copy_all(int in_dir, int out_dir, const struct file_copy_options *o, struct err *e);
 

@@ -65,21 +65,12 @@ static void strmap_grow(struct strmap *m)
 	m->nslots = n;
 }
 
-uint64_t strmap_hash(const char *key) { return hash64(key, strlen(key), 0); }
-
-void *strmap_get_hashed(const struct strmap *m, const char *key, uint64_t hash)
-{
-	struct strmap_entry *e;
-
-	if (!m->count)
-		return NULL;
-	e = *strmap_link(m, key, hash);
-	return e ? e->value : NULL;
-}
-
 void *strmap_get(const struct strmap *m, const char *key)
 {
-	return m->count ? strmap_get_hashed(m, key, strmap_hash(key)) : NULL;
+	if (!m->count)
+		return NULL;
+	const struct strmap_entry *e = *strmap_link(m, key, hash64(key, strlen(key), 0));
+	return e ? e->value : NULL;
 }
 
 /* The table grows before the insertion, so that the link stays valid. */

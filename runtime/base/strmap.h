@@ -25,9 +25,6 @@ struct strmap {
 
 void strmap_done(struct strmap *m);
 void *strmap_get(const struct strmap *m, const char *key);
-/* For the same key in many maps: strmap_hash once. */
-uint64_t strmap_hash(const char *key);
-void *strmap_get_hashed(const struct strmap *m, const char *key, uint64_t hash);
 void *strmap_put(struct strmap *m, const char *key, void *value); /* returns the previous value or NULL */
 void *strmap_del(struct strmap *m, const char *key);              /* returns the value or NULL */
 /* Visits every entry. The callback may delete the entry that it is called for, but no other, and must not add any. */

@@ -337,7 +337,12 @@ static json_t *parse_text(const char *text, size_t n, char ret_why[JSON_ERROR_TE
 	return v;
 }
 
-json_t *decoder_parse(const char *text, size_t n)
+/*
+ * JSON text from outside, or NULL. What jansson refuses but models and providers write is accepted: NUL, half
+ * surrogates and broken UTF-8 become U+FFFD, control characters stay, and integers beyond 64 bits become reals. Text
+ * that is nested too deeply, or would need too much memory, is refused.
+ */
+static json_t *decoder_parse(const char *text, size_t n)
 {
 	char why[JSON_ERROR_TEXT_LENGTH];
 

@@ -108,12 +108,6 @@ void decoder_fail(struct dialect_decoder *x, const char *category, bool retryabl
 	__attribute__((format(printf, 4, 5)));
 /* The same with the provider's own description of it. */
 void decoder_fail_error(struct dialect_decoder *x, const json_t *error);
-/*
- * JSON text from outside, or NULL. What jansson refuses but models and providers write is accepted: NUL, half
- * surrogates and broken UTF-8 become U+FFFD, control characters stay, and integers beyond 64 bits become reals. Text
- * that is nested too deeply, or would need too much memory, is refused.
- */
-json_t *decoder_parse(const char *text, size_t n);
 /* Appends the arguments of a call as JSON text, which is what most servers send; some send the object. */
 void decoder_arguments(const json_t *string_or_object, struct buf *out);
 /* Sets *ret if object[key] is a non-negative number. */

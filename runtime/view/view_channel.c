@@ -53,7 +53,8 @@ int view_channel_acked(struct store *s, const char *channel_id, uint64_t *ret, s
 	return 0;
 }
 
-void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w)
+/* A channel as clients see it. */
+static void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w)
 {
 	jw_obj(w);
 	jw_kstr(w, "channelId", d->channelId);

@@ -10,8 +10,6 @@
 
 struct jw;
 
-/* A channel as clients see it. */
-void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w);
 /* {"channels":[…],"nextCursor"?}; session_id NULL = all of the uid's. */
 int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigned limit, const char *cursor,
 		  struct buf *out, struct err *e);

@@ -50,8 +50,6 @@ static inline bool job_doc_ended(const struct job_doc *d) { return d->endedAt !=
 
 static inline bool subagent_doc_ended(const struct subagent_doc *d) { return d->endedAt != 0; }
 
-/* The specification's thread status for a reported status. */
-const char *view_thread_status(const char *status);
 /* Counts one more turn of the event's thread and returns its number, from 1. 1 when the event names no thread. */
 int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_t *ret, struct err *e);
 /* The member of VIEW_THREAD_TURN that stands for this turn: its number in the thread, then its id. */

@@ -85,7 +85,8 @@ static const struct {
 	{ "timed_out", "failed" },    { "paused", "idle" },
 };
 
-const char *view_thread_status(const char *status)
+/* The specification's thread status for a reported status. */
+static const char *view_thread_status(const char *status)
 {
 	for (size_t i = 0; i < countof(statuses); i++)
 		if (strcmp(status, statuses[i].from) == 0)

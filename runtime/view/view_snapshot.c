@@ -80,6 +80,10 @@ static int write_turn_processes(struct store *s, const char *turn, struct jw *w,
 	return 0;
 }
 
+static int write_steps(struct store *s, const char *turn_id, struct jw *w, struct err *e);
+static int write_tool_calls(struct store *s, const struct view_ids *turns, struct jw *w, struct err *e);
+static int write_queue(struct store *s, const char *thread_id, struct jw *w, struct err *e);
+
 /* `newest`: with its steps. */
 static int write_turn(struct store *s, const struct turn_doc *d, bool newest, struct jw *w, struct err *e)
 {
@@ -101,7 +105,7 @@ static int write_turn(struct store *s, const struct turn_doc *d, bool newest, st
 		view_write_json(w, "executionEnvironment", d->executionEnvironment);
 	if (!newest)
 		jw_kbool(w, "stepsTruncated", true);
-	else if (view_write_steps(s, d->turnId, w, e) < 0)
+	else if (write_steps(s, d->turnId, w, e) < 0)
 		return -1;
 	if (write_turn_processes(s, d->turnId, w, e) < 0)
 		return -1;
@@ -195,7 +199,7 @@ static int write_turns(struct store *s, const char *thread, const struct view_wi
 		jw_kstr(w, "historyCursor", ids.id[ids.n - 1]);
 	}
 	jw_kraw(w, "incidents", incidents.data, incidents.len);
-	if (view_write_tool_calls(s, &ids, w, e) < 0)
+	if (write_tool_calls(s, &ids, w, e) < 0)
 		return -1;
 	return 0;
 }
@@ -215,7 +219,7 @@ static int write_thread(struct store *s, const struct thread_doc *d, const struc
 	if (d->updatedAt > *updated)
 		*updated = d->updatedAt;
 	if (write_turns(s, d->threadId, win, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||
-	    view_write_queue(s, d->threadId, w, e) < 0 || view_tasks_of_thread(s, d->threadId, w, e) < 0)
+	    write_queue(s, d->threadId, w, e) < 0 || view_tasks_of_thread(s, d->threadId, w, e) < 0)
 		return -1;
 	if (view_write_routing(s, d->threadId, false, w, e) < 0 ||
 	    view_write_cost(s, COST_OF_THREAD, d->threadId, w, e) < 0 ||
@@ -417,7 +421,7 @@ static bool on_step(void *ctx, const char *id, size_t id_len, const char *json, 
 }
 
 /* A step that a process and its tool call share is one document. */
-int view_write_steps(struct store *s, const char *turn_id, struct jw *w, struct err *e)
+static int write_steps(struct store *s, const char *turn_id, struct jw *w, struct err *e)
 {
 	buf_auto struct buf docs = BUF_INIT;
 	size_t ends[STEPS_SHOWN][2];
@@ -449,7 +453,7 @@ static void write_document(struct store *s, enum view_kind kind, const char *id,
 }
 
 /* At most CALLS_SHOWN, of the newest turns. */
-int view_write_tool_calls(struct store *s, const struct view_ids *turns, struct jw *w, struct err *e)
+static int write_tool_calls(struct store *s, const struct view_ids *turns, struct jw *w, struct err *e)
 {
 	size_t left = CALLS_SHOWN;
 
@@ -537,7 +541,7 @@ static int write_queued(struct store *s, const struct queue_doc *d, struct jw *w
 }
 
 /* resumeState only while turns wait. */
-int view_write_queue(struct store *s, const char *thread_id, struct jw *w, struct err *e)
+static int write_queue(struct store *s, const char *thread_id, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct queue_doc d;
@@ -566,7 +570,7 @@ int view_queue_snapshot(struct store *s, uint32_t uid, const char *thread_id, st
 		return -1;
 	jw_obj(&w);
 	view_write_members(&w, &thread_schema, &t, "threadId sessionId status activeTurnId");
-	if (view_write_queue(s, thread_id, &w, e) < 0)
+	if (write_queue(s, thread_id, &w, e) < 0)
 		return -1;
 	jw_obj_end(&w);
 	buf_append(out, whole.data, whole.len);

@@ -10,12 +10,7 @@
 
 struct jw;
 
-int view_write_steps(struct store *s, const char *turn_id, struct jw *w, struct err *e); /* "steps" */
-int view_write_tool_calls(struct store *s, const struct view_ids *turns, struct jw *w,
-			  struct err *e); /* "toolCalls", of the newest turns */
 int view_write_actions(struct store *s, const char *thread_id, struct jw *w,
 		       struct err *e); /* "pendingRequests", "actions" */
-int view_write_queue(struct store *s, const char *thread_id, struct jw *w,
-		     struct err *e); /* "queuedTurns", "resumeState"? */
 
 #endif

@@ -89,7 +89,8 @@ static size_t usage_part(const char *s)
 	return n;
 }
 
-void verb_usage(const struct verb *v, size_t margin, struct buf *out)
+/* "usage: bailiff run …\n", in lines for a terminal of 80 columns; further lines are indented by `margin` and more. */
+static void verb_usage(const struct verb *v, size_t margin, struct buf *out)
 {
 	static const char start[] = "usage: bailiff ";
 	size_t column = margin + strlen(start) + strlen(v->name);
@@ -593,7 +594,8 @@ static void set_advice(struct cli *c, struct jval error, enum err_reason reason)
 }
 
 /* Replaces parameters and advice that only make sense to programs. */
-int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e)
+static int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret,
+		    struct err *e)
 {
 	int r = remote_call(c->remote, method, params, ret, e);
 

@@ -95,8 +95,6 @@ const char *verb_nearest(const struct verb_table *t, const char *name);
 /* The only verb with this subverb: daemon for "stop"; NULL if there is none, or several. */
 const struct verb *verb_of_subverb(const struct verb_table *t, const char *name);
 
-/* "usage: bailiff run …\n", in lines for a terminal of 80 columns; further lines are indented by `margin` and more. */
-void verb_usage(const struct verb *v, size_t margin, struct buf *out);
 void verb_help(const struct verb *v, struct buf *out);           /* usage, summary, details, options */
 void verb_overview(const struct verb_table *t, struct buf *out); /* all verbs */
 
@@ -163,8 +161,6 @@ void request_done(struct request *q);
 int request_read(struct cli *c, struct request *q, const char *method);
 /* The same for a method that changes something: adds an idempotency key, so that it takes effect once. */
 int request_change(struct cli *c, struct request *q, const char *method);
-/* Like remote_call, but keeps the advice. `params` is a complete object, or NULL. */
-int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e);
 
 #define VERB(name, flags, usage, summary, details) int cmd_##name(struct cli *c);
 #define VERB_AS(key, name, flags, usage, summary, details) int cmd_##key(struct cli *c);

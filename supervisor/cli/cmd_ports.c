@@ -9,6 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* [ADDR:][HOSTPORT:]PORT; an IPv6 address in brackets. */
+struct published_port_text {
+	char address[64]; /* "" = the daemon's default, loopback */
+	unsigned host_port, port;
+};
+
 /* Digits only, up to 65535. */
 static bool parse_port(const char *text, size_t len, unsigned least, unsigned *ret)
 {
@@ -27,7 +33,7 @@ static bool parse_port(const char *text, size_t len, unsigned least, unsigned *r
 
 /* From the right: the port in the sandbox, the host's, and its address; the host's port is the same if it is missing.
  */
-int published_port_parse(const char *text, struct published_port_text *ret, struct err *e)
+static int published_port_parse(const char *text, struct published_port_text *ret, struct err *e)
 {
 	const char *end = text + strlen(text), *last = strrchr(text, ':'), *first = NULL;
 	struct published_port_text p = { 0 };

@@ -53,7 +53,7 @@ static struct winsize size_of(int fd)
 	return ws;
 }
 
-unsigned format_width(int fd)
+static unsigned format_width(int fd)
 {
 	struct winsize ws = size_of(fd);
 
@@ -78,7 +78,7 @@ void format_paint(struct buf *out, bool on, enum format_colour colour, const cha
 }
 
 /* Only states that need attention have a colour. */
-enum format_colour format_status_colour(const char *status)
+static enum format_colour format_status_colour(const char *status)
 {
 	static const struct {
 		const char *status;
@@ -326,7 +326,8 @@ static void rough_time(uint64_t s, struct buf *out)
 		buf_printf(out, "%llud", (unsigned long long)(s / 86400));
 }
 
-void format_ago(struct jval timestamp, uint64_t now_us, struct buf *out)
+/* "3s ago" */
+static void format_ago(struct jval timestamp, uint64_t now_us, struct buf *out)
 {
 	uint64_t then;
 
@@ -338,7 +339,8 @@ void format_ago(struct jval timestamp, uint64_t now_us, struct buf *out)
 	buf_str(out, " ago");
 }
 
-void format_left(struct jval timestamp, uint64_t now_us, struct buf *out)
+/* "12m" */
+static void format_left(struct jval timestamp, uint64_t now_us, struct buf *out)
 {
 	uint64_t then;
 
@@ -408,7 +410,8 @@ void format_duration(struct jval process, uint64_t now_us, struct buf *out)
 	buf_str(out, text);
 }
 
-void format_exit(struct jval process, struct buf *out)
+/* "0", "3", "KILL" or "-" */
+static void format_exit(struct jval process, struct buf *out)
 {
 	struct jval sig = jval_get(process, "signal"), code = jval_get(process, "exitCode");
 

@@ -17,11 +17,9 @@ enum format_colour { FORMAT_PLAIN, FORMAT_DIM, FORMAT_BOLD, FORMAT_RED, FORMAT_G
 
 bool format_has_control(int fd); /* a terminal that understands control sequences: not TERM=dumb */
 bool format_coloured(int fd);
-unsigned format_width(int fd); /* columns of the terminal; 0 = not a terminal */
 unsigned format_height(int fd);
 /* Appends `text`, in that colour if `on`. */
 void format_paint(struct buf *out, bool on, enum format_colour colour, const char *text);
-enum format_colour format_status_colour(const char *status);
 
 /* A table: columns are as wide as their widest cell; the last one is cut at the terminal's edge. */
 #define FORMAT_COLUMNS 12
@@ -45,14 +43,10 @@ int format_ids(const char *spec, struct jval list);
 /* One record: for people, or as JSON. The exit status. */
 int format_record(struct jval record, bool as_json);
 
-void format_ago(struct jval timestamp, uint64_t now_us, struct buf *out);  /* "3s ago" */
-void format_left(struct jval timestamp, uint64_t now_us, struct buf *out); /* "12m" */
 /* A process's command on one line, quoted for a shell where necessary; not sanitised. */
 void format_command(struct jval process, struct buf *out);
 /* Its duration so far: durationMs, or since startedAt. */
 void format_duration(struct jval process, uint64_t now_us, struct buf *out);
-/* "0", "3", "KILL" or "-" */
-void format_exit(struct jval process, struct buf *out);
 
 /* JSON for people: indented, strings sanitised. */
 void format_json(struct jval v, unsigned indent, struct buf *out);

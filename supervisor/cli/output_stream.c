@@ -443,7 +443,7 @@ static int write_from_file(struct output_stream *f, struct item *it)
 
 /* ---- ranges to show ---- */
 
-void output_stream_upto(struct output_stream *f, int stream, const char *output_ref, uint64_t end)
+static void output_stream_upto(struct output_stream *f, int stream, const char *output_ref, uint64_t end)
 {
 	if (f->o.fd[stream] < 0 || f->closed[stream])
 		return;

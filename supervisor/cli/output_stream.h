@@ -36,9 +36,8 @@ const char *output_stream_name(int stream);
 void output_stream_start_at(struct output_stream *f, int stream,
 			    uint64_t offset);                         /* skip everything before this offset */
 void output_stream_event(struct output_stream *f, struct jval event); /* process.output; others are ignored */
-void output_stream_upto(struct output_stream *f, int stream, const char *output_ref,
-			uint64_t end); /* the process printed everything up to here */
-void output_stream_outputs(struct output_stream *f, struct jval outputs); /* the same, from a process's `outputs` */
+void output_stream_outputs(struct output_stream *f,
+			   struct jval outputs); /* a process's `outputs`: it printed everything up to their ends */
 void output_stream_line(struct output_stream *f, const char *text, size_t len); /* a line of our own on stdout */
 void output_stream_bytes(struct output_stream *f, const char *bytes, size_t n); /* bytes of our own on stdout */
 

@@ -5,13 +5,6 @@
 
 #include "supervisor/cli/cli.h"
 
-/* [ADDR:][HOSTPORT:]PORT; an IPv6 address in brackets. */
-struct published_port_text {
-	char address[64]; /* "" = the daemon's default, loopback */
-	unsigned host_port, port;
-};
-int published_port_parse(const char *text, struct published_port_text *ret, struct err *e);
-
 /* Whether all values of an option --publish are valid. */
 int published_ports_check(const struct opts *o, int option, struct err *e);
 /* Of a sandbox that exists. −1 after printing why. */

@@ -105,6 +105,8 @@ static int check_call(struct call *c, struct err *e)
 	return ownership_check(c, e);
 }
 
+static void request_run(struct call *c);
+
 static void run_waiting(struct engine *engine, void *ctx)
 {
 	struct call *c = ctx;
@@ -127,7 +129,7 @@ static int await_folders(struct call *c, struct err *e)
  * The checks come before the idempotency key: a request that was never valid must not occupy its key, and a result is
  * replayed only to a caller that may still make the request.
  */
-void request_run(struct call *c)
+static void request_run(struct call *c)
 {
 	struct buf buf_auto out = BUF_INIT;
 	struct err e = ERR_INIT;

@@ -10,8 +10,6 @@
 
 /* Handles a line: a request, a notification or a batch of them. An empty line is ignored. */
 void request_line(struct client *cl, const char *line, size_t len);
-/* Checks role, parameters, idempotency key and ownership, in that order, and runs the handler. */
-void request_run(struct call *c);
 
 const struct method *method_find(const struct method_table *table, const char *name); /* or NULL */
 /* The method with the most similar name, for "did you mean"; or NULL. */

@@ -316,17 +316,6 @@ void daemon_home_clean_up(struct daemon_home *h)
 	fd_close(&fd);
 }
 
-void daemon_home_done(struct daemon_home *h)
-{
-	fd_close(&h->listen_fd);
-	fd_close(&h->store_fd);
-	fd_close(&h->spool_fd);
-	fd_close(&h->run_fd);
-	fd_close(&h->cow_fd);
-	fd_close(&h->state_fd);
-	fd_close(&h->lock_fd);
-}
-
 void daemon_home_tag(const struct daemon_home *h, char out[DAEMON_HOME_TAG_MAX])
 {
 	char real[PATH_MAX];

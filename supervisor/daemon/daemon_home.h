@@ -58,7 +58,6 @@ int daemon_home_write_pid(struct daemon_home *h, struct err *e);
 int daemon_home_open_log(struct daemon_home *h, struct err *e);
 /* At a regular end: removes socket and pid. */
 void daemon_home_clean_up(struct daemon_home *h);
-void daemon_home_done(struct daemon_home *h);
 
 /*
  * `bailiffd --restore DIR`: replaces the store of a locked home with a backup. Runs instead of the daemon, because only

@@ -112,9 +112,3 @@ void placement_resume(struct placement *ret, const struct placement_arguments *a
 	}
 	ret->limits = mem_strdup(a->limits ? a->limits : "{}");
 }
-
-void placement_done(struct placement *p)
-{
-	free(p->limits);
-	p->limits = NULL;
-}

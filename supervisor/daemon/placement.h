@@ -27,6 +27,5 @@ struct placement_arguments {
 };
 /* After an upgrade the daemon is still in its cgroup. A version without placements passed no arguments. */
 void placement_resume(struct placement *ret, const struct placement_arguments *a);
-void placement_done(struct placement *p);
 
 #endif

@@ -27,7 +27,6 @@ struct gateway_session {
 	void *ctx;
 	bool ready;
 	TAILQ_HEAD(, request) requests;
-	size_t n;
 };
 
 static struct gateway_session *up; /* the only one there is */
@@ -86,7 +85,6 @@ void gateway_session_query(struct gateway_session *s, const char *method, json_t
 	q->fn = fn;
 	q->ctx = ctx;
 	TAILQ_INSERT_TAIL(&s->requests, q, entry);
-	s->n++;
 }
 
 void gateway_session_mutate(struct gateway_session *s, const char *method, json_t *params, const char *traceparent,
@@ -150,17 +148,13 @@ void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx
 	gateway_session_cancel_callbacks(s, ctx);
 }
 
-size_t gateway_session_under_way(const struct gateway_session *s) { return s->n; }
-
 /* The next request to answer, for free(); NULL: none waits. */
 static struct request *fake_session_take(void)
 {
 	struct request *q = up ? TAILQ_FIRST(&up->requests) : NULL;
 
-	if (q) {
+	if (q)
 		TAILQ_REMOVE(&up->requests, q, entry);
-		up->n--;
-	}
 	return q;
 }
 

@@ -30,7 +30,8 @@ int mcp_server_find(struct engine *engine, uint32_t uid, const char *name, struc
 
 static json_t *load_member(struct jval v) { return v.len ? json_loadb(v.text, v.len, 0, NULL) : NULL; }
 
-const char *mcp_tool_name(const char *tool)
+/* The server's own name of the tool. */
+static const char *mcp_tool_name(const char *tool)
 {
 	const char *end = strstr(tool + strlen(TOOL_MCP_PREFIX), "__");
 

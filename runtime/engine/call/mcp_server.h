@@ -69,8 +69,6 @@ char *mcp_server_chosen(struct engine *engine, const struct tool_call_doc *call)
  * if the server needs it. New reference; NULL with e. */
 json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *call, json_t *where, struct requester *by,
 			  struct err *e);
-/* The server's own name of the tool. */
-const char *mcp_tool_name(const char *tool);
 
 /* ---- methods ---- */
 

@@ -131,7 +131,8 @@ void engine_warn(struct engine *engine, const char *code, const char *advice, co
 	va_end(ap);
 }
 
-void engine_error(struct engine *engine, const char *code, const char *advice, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void engine_error(struct engine *engine, const char *code,
+							       const char *advice, const char *fmt, ...)
 {
 	va_list ap;
 

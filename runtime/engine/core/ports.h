@@ -289,10 +289,8 @@ void engine_tick(struct engine *engine);
 /* Ends all live processes (reason "shutdown") and calls `done` when all ends are recorded. Rejects new starts. */
 void engine_stop(struct engine *engine, void (*done)(void *ctx), void *ctx);
 
-/* Logs a message and records it as runtime.warning or runtime.error in the system session. */
+/* Logs a message and records it as runtime.warning in the system session. */
 void engine_warn(struct engine *engine, const char *code, const char *advice, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-void engine_error(struct engine *engine, const char *code, const char *advice, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* After store_dispatch: records that the store has become full. */
 void engine_check_space(struct engine *engine);

@@ -169,7 +169,6 @@ void hook_recover(struct engine *engine);
 void hook_done(struct engine *engine);
 
 /* hook_input.c */
-const char *hook_mode_name(int mode);
 struct hook_tool {
 	const char *names[6]; /* the first is the name that hooks read */
 	size_t nnames;

@@ -65,7 +65,7 @@ static const struct mapping *mapping_of(const char *tool)
 	return NULL;
 }
 
-const char *hook_mode_name(int mode)
+static const char *hook_mode_name(int mode)
 {
 	static const char *const names[MODE_COUNT] = {
 		[MODE_DEFAULT] = "default",          [MODE_UNTRUSTED] = "default", [MODE_ON_REQUEST] = "default",

@@ -53,8 +53,6 @@ void permission_promote(struct process *waiting, struct engine *engine, const ch
  * has been notified.
  */
 bool permission_was_ended(struct engine *engine, const struct start_request *r);
-/* Ends a waiting process. */
-void permission_cancel(struct process *p, const char *reason, bool stopping);
 /*
  * After a failure that the sandbox caused, in mode on_failure: offers to run the command again with the missing
  * access.

@@ -93,6 +93,8 @@ static void reject_question(struct process *p, const struct err *e)
 		process_owner(engine, owner)->refused(engine, owner_id, e, NULL, 0);
 }
 
+static void permission_cancel(struct process *p, const char *reason, bool stopping);
+
 static void on_asked(void *ctx, const struct store_result *r)
 {
 	struct process *p = ctx;
@@ -401,7 +403,8 @@ void permission_promote(struct process *waiting, struct engine *engine, const ch
 
 /* ---- the end of a wait, and recovery ---- */
 
-void permission_cancel(struct process *p, const char *reason, bool stopping)
+/* Ends a waiting process. */
+static void permission_cancel(struct process *p, const char *reason, bool stopping)
 {
 	struct engine *engine = p->engine;
 	buf_auto struct buf text = BUF_INIT;

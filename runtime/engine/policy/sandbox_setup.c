@@ -508,7 +508,8 @@ void sandbox_setup_profile_json(const struct sandbox_setup *f, const struct proc
 	jw_obj_end(w);
 }
 
-void sandbox_setup_mounts_json(const struct sandbox_setup *f, struct jw *w)
+/* [{"kind","path","optional"?,"owned"?}] */
+static void sandbox_setup_mounts_json(const struct sandbox_setup *f, struct jw *w)
 {
 	jw_arr(w);
 	for (size_t i = 0; i < f->profile.count; i++) {

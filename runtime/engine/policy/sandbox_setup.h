@@ -52,8 +52,6 @@ const char *sandbox_setup_hash(const struct sandbox_setup *f, const struct plan_
 bool sandbox_setup_cwd_is_private(const struct sandbox_setup *f);
 /* The member sandboxProfile of sandbox.applied. */
 void sandbox_setup_profile_json(const struct sandbox_setup *f, const struct process_limits *limits, struct jw *w);
-/* [{"kind","path","optional"?,"owned"?}] */
-void sandbox_setup_mounts_json(const struct sandbox_setup *f, struct jw *w);
 /* Members of the error's data, for a request that exceeds the caller's rights. */
 void sandbox_setup_denial_json(const struct err *e, struct jw *w);
 

@@ -327,8 +327,7 @@ void process_start(struct engine *engine, const struct start_request *r, const s
 struct process *process_new(struct engine *engine, const char *id);
 /* Answers all waiters with the error. */
 void process_waiters_fail(struct process *p, const struct err *e);
-void process_command_members(const struct process *p, struct jw *w); /* command, commandLine … */
-struct json_value json_command_line(const struct process *p);        /* the same, for WRITTEN members */
+struct json_value json_command_line(const struct process *p); /* command, commandLine …, for WRITTEN members */
 /*
  * Submit the prepared start facts and take p->facts: with process.started and the stored reply, or as they are if there
  * was no clone. process_answer_start sends the reply when the command was executed; it does nothing the second time.
@@ -360,8 +359,7 @@ void process_outputs_json(const struct process *p, struct jw *w); /* {"stdout":{
 void process_stream_names(const struct process *p, struct jw *w); /* [{outputRef,stream,…}] */
 struct json_value json_stream_names(const struct process *p);
 const char *stream_name(int stream);
-int stream_index(struct jval name);                           /* −1 = no such stream */
-void process_tty_json(const struct process *p, struct jw *w); /* {rows, cols}, or false */
+int stream_index(struct jval name); /* −1 = no such stream */
 /* For a stream of `size` bytes: how many from its beginning are certain to be kept however long it becomes. */
 uint64_t process_output_kept(const struct process *p, uint64_t size);
 unsigned process_unspilled(const struct process *p); /* streams stored in the database, as bits 1u << stream */

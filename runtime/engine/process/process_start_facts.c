@@ -17,7 +17,8 @@
 
 #define RESULT_USUAL 1000 /* initial buffer size of a result; most are shorter */
 
-void process_command_members(const struct process *p, struct jw *w)
+/* command, commandLine … */
+static void process_command_members(const struct process *p, struct jw *w)
 {
 	jw_kraw(w, "command", p->command_json, strlen(p->command_json));
 	if (p->command_ref) {
@@ -45,7 +46,8 @@ static void write_layers(struct jw *w, const void *process, size_t n)
 	jw_obj_end(w);
 }
 
-void process_tty_json(const struct process *p, struct jw *w)
+/* {rows, cols}, or false */
+static void process_tty_json(const struct process *p, struct jw *w)
 {
 	if (!process_has_tty(p)) {
 		jw_bool(w, false);

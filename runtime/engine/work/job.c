@@ -260,8 +260,8 @@ void engine_create_job(struct engine *engine, const json_t *params, const struct
 /* ---- the end ---- */
 
 /* Records the intent. No new item starts from then on; the final event follows when nothing of the job runs. */
-void job_end(struct engine *engine, const struct job *j, const char *end_reason, const char *why,
-	     struct transaction *tx, const struct caller *c)
+static void job_end(struct engine *engine, const struct job *j, const char *end_reason, const char *why,
+		    struct transaction *tx, const struct caller *c)
 {
 	const struct job_counts_part counts = job_counts(&j->d, "", "");
 

@@ -28,8 +28,6 @@ struct job_counts_part job_counts(const struct job_doc *d, const char *from, con
 void job_progress_fact(struct engine *engine, const struct job *j, struct transaction *tx, const char *from,
 		       const char *to, bool always);
 void job_step_due(struct engine *engine, const char *job_id);
-void job_end(struct engine *engine, const struct job *j, const char *end_reason, const char *why,
-	     struct transaction *tx, const struct caller *c);
 
 /* job_item.c */
 void job_dispatch(struct engine *engine, const char *job_id);

@@ -361,8 +361,9 @@ static void task_output(struct process *p, struct transaction *tx)
 	EMIT(task_progress, tx, process_scope(p), .phase = "working", .outputRefs = json_stream_names(p));
 }
 
-void task_attempt_succeeded(struct engine *engine, const struct task *t, struct transaction *tx,
-			    const struct process *p, const char *summary)
+/* Records the end of the attempt, then completes the task or lets it wait for its outcome. */
+static void task_attempt_succeeded(struct engine *engine, const struct task *t, struct transaction *tx,
+				   const struct process *p, const char *summary)
 {
 	buf_auto struct buf missing = BUF_INIT;
 

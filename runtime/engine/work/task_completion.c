@@ -24,7 +24,8 @@ static bool list_peer(void *ctx, const char *key, size_t key_len, const char *js
 	return true;
 }
 
-bool peer_task_open(struct engine *engine, const char *task_id, char ret_remote[ID_SIZE])
+/* True if a linked peer's task has not ended, as far as is known; returns its remote id. */
+static bool peer_task_open(struct engine *engine, const char *task_id, char ret_remote[ID_SIZE])
 {
 	mem_auto char *prefix = mem_printf("%s/", task_id);
 	buf_auto struct buf list = BUF_INIT, text = BUF_INIT;

@@ -222,9 +222,6 @@ void task_attempt_failed(struct engine *engine, const struct task *t, struct tra
 			 const struct attempt_end *end);
 void task_attempt_completed(struct engine *engine, const struct task *t, struct transaction *tx, const struct caller *c,
 			    const struct process *p, const char *summary);
-/* The same, and then completes the task or lets it wait for its outcome. */
-void task_attempt_succeeded(struct engine *engine, const struct task *t, struct transaction *tx,
-			    const struct process *p, const char *summary);
 /* After an attempt or the task ended: continues dependents, the queue, and a waiting parent. */
 void task_next(struct engine *engine, const char *task_id);
 void task_dispatch(struct engine *engine); /* queued tasks take free slots */
@@ -305,8 +302,6 @@ struct run_end {
 	const char *status, *category, *message;
 };
 void benchmark_run_ended(struct engine *engine, struct transaction *tx, const char *run_id, const struct run_end *end);
-/* True if a linked peer's task has not ended, as far as is known; returns its remote id. */
-bool peer_task_open(struct engine *engine, const char *task_id, char ret_remote[ID_SIZE]);
 /* Is any subagent of the task open; ask them to end. */
 bool task_subagents_open(struct engine *engine, const char *task_id);
 void task_subagents_end(struct engine *engine, const char *task_id, const char *reason);

@@ -38,7 +38,8 @@ struct codex_call *codex_call_new(struct codex_server *s, const struct codex_met
 	return c;
 }
 
-void codex_process_drop(struct codex_process *p)
+/* The process never ran: frees its name for reuse. */
+static void codex_process_drop(struct codex_process *p)
 {
 	if (strmap_get(&p->server->by_name, p->name) == p)
 		strmap_del(&p->server->by_name, p->name);

@@ -173,8 +173,6 @@ struct codex_process *codex_process_new(struct codex_server *s, const char *name
 void codex_process_free(struct codex_process *p);
 /* Sets the daemon's id. */
 void codex_process_bind(struct codex_process *p, const char *id);
-/* The process never ran: frees its name for reuse. */
-void codex_process_drop(struct codex_process *p);
 /* The process runs: answers its process/start. Notifications about it may follow. */
 void codex_process_started(struct codex_process *p);
 /* Terminates it. If it waits for approval, its start fails. */

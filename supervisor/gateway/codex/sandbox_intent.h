@@ -71,7 +71,5 @@ int sandbox_intent_narrow(const struct sandbox_intent *i, const json_t *profile,
 
 /* '*' and '?' match within a name, '**' any number of directories. Both arguments are absolute and clean. */
 bool glob_scan_match(const char *pattern, const char *path);
-/* Appends the existing paths that match to `ret`, at most `most`. ERR_INVALID if the search exceeds its limits. */
-int glob_scan(const char *pattern, size_t most, json_t *ret, struct err *e);
 
 #endif

@@ -121,7 +121,8 @@ static int scan_folder(struct scan *s, const char *folder, unsigned depth, struc
 	return r;
 }
 
-int glob_scan(const char *pattern, size_t most, json_t *ret, struct err *e)
+/* Appends the existing paths that match to `ret`, at most `most`. ERR_INVALID if the search exceeds its limits. */
+static int glob_scan(const char *pattern, size_t most, json_t *ret, struct err *e)
 {
 	struct scan s = { .pattern = pattern, .most = most, .found = ret };
 	char folder[PATH_MAX];

@@ -228,8 +228,6 @@ void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx
 		}
 }
 
-size_t gateway_session_under_way(const struct gateway_session *s) { return s->nrequests; }
-
 bool gateway_session_ready(const struct gateway_session *s) { return s->ready; }
 
 const char *gateway_session_id(const struct gateway_session *s) { return s->id; }

@@ -100,8 +100,6 @@ void gateway_session_create_task(struct gateway_session *s, json_t *params, cons
 void gateway_session_cancel_callbacks(struct gateway_session *s, const void *ctx);
 /* Like gateway_session_cancel_callbacks, but processes and tasks that are being created are kept. */
 void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx);
-/* Number of requests without a reply. */
-size_t gateway_session_under_way(const struct gateway_session *s);
 /*
  * Like gateway_session_mutate, with the authority of the person who decided: respond_action, apply_changes,
  * discard_changes, set_permission_mode.

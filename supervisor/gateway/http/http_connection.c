@@ -355,7 +355,7 @@ void http_exchange_header(struct http_exchange *x, const char *name, const char 
 	buf_printf(&x->headers, "%s: %s\r\n", name, value);
 }
 
-const char *http_status_text(unsigned status)
+static const char *http_status_text(unsigned status)
 {
 	static const struct {
 		unsigned status;

@@ -45,6 +45,5 @@ void http_exchange_drop(struct http_exchange *x);
 
 /* Replies {"error":why} with the status. */
 void http_exchange_refuse(struct http_exchange *x, unsigned status, const char *why);
-const char *http_status_text(unsigned status);
 
 #endif

@@ -17,8 +17,6 @@ void http_request_done(struct http_request *r)
 	*r = (struct http_request){ 0 };
 }
 
-bool http_request_begun(const struct http_request *r) { return r->head.len > 0; }
-
 static enum http_request_state reject_head(struct http_request *r, unsigned status, const char *why)
 {
 	r->status = status;

@@ -40,8 +40,6 @@ void http_request_done(struct http_request *r);
 enum http_request_state http_request_feed(struct http_request *r, const char *p, size_t n, size_t *ret_used);
 /* Lowers the limit of the body, once the head is complete. False: the body is longer. */
 bool http_request_limit_body(struct http_request *r, size_t max);
-/* Part of it was received; false for an idle connection. */
-bool http_request_begun(const struct http_request *r);
 
 /*
  * Copies a header's value, trimmed, to `out` (empty if missing). Returns how many times the header occurs; the first

@@ -58,7 +58,8 @@ bool mcp_headers_legacy_version(const struct http_request *r)
 	return false;
 }
 
-bool mcp_headers_decode(const char *value, size_t n, struct buf *out)
+/* A header's value, "=?base64?…?=" or plain. False if it is not valid base64 of UTF-8. */
+static bool mcp_headers_decode(const char *value, size_t n, struct buf *out)
 {
 	static const char prefix[] = "=?base64?", suffix[] = "?=";
 	const size_t skip = sizeof(prefix) - 1, tail = sizeof(suffix) - 1;

@@ -33,10 +33,6 @@ bool mcp_headers_agree(const struct http_request *r, const json_t *message, cons
 /* Legacy: the header has a version that this transport supports, or is missing. */
 bool mcp_headers_legacy_version(const struct http_request *r);
 
-/* Decodes a header's value, "=?base64?…?=" or plain. False if it is not valid base64 of UTF-8. */
-struct buf;
-bool mcp_headers_decode(const char *value, size_t n, struct buf *out);
-
 /* Ids of server-sent events: "STREAM-NUMBER". */
 #define MCP_EVENT_ID_MAX 44
 void mcp_event_id_format(uint64_t stream, uint64_t number, char ret[MCP_EVENT_ID_MAX]);

@@ -55,7 +55,7 @@ void mcp_session_bad(struct mcp_session *m, void *stream, json_t *id, int code, 
 
 bool mcp_is_behind(const struct mcp_session *m) { return m->o.out.lags && m->o.out.lags(m->o.ctx); }
 
-bool mcp_full(const struct mcp_session *m) { return m->o.out.full && m->o.out.full(m->o.ctx); }
+static bool mcp_full(const struct mcp_session *m) { return m->o.out.full && m->o.out.full(m->o.ctx); }
 
 unsigned mcp_session_max_calls(const struct mcp_session *m)
 {
@@ -210,7 +210,7 @@ void mcp_call_slow(struct mcp_call_private *p, unsigned ms, mcp_call_fn fn)
 
 /* ---- end ---- */
 
-void mcp_call_free(struct mcp_call_private *p)
+static void mcp_call_free(struct mcp_call_private *p)
 {
 	struct mcp_session *m = p->call.mcp;
 	struct mcp_owned *o;

@@ -100,7 +100,8 @@ static bool wants_value(const struct mcp_call_private *p, const char *list, cons
 	return false;
 }
 
-void mcp_listen_list(struct mcp_session *m, const char *what)
+/* notifications/<what>/list_changed, to calls that subscribed to it. what: tools, prompts, resources. */
+static void mcp_listen_list(struct mcp_session *m, const char *what)
 {
 	mem_auto char *flag = mem_printf("%sListChanged", what),
 		      *method = mem_printf("notifications/%s/list_changed", what);
@@ -111,7 +112,8 @@ void mcp_listen_list(struct mcp_session *m, const char *what)
 			send_notification(p, method, json_object());
 }
 
-bool mcp_listen_wants(const struct mcp_session *m, const char *uri)
+/* Whether a call listens to this resource. */
+static bool mcp_listen_wants(const struct mcp_session *m, const char *uri)
 {
 	const struct mcp_call_private *p;
 
@@ -121,7 +123,8 @@ bool mcp_listen_wants(const struct mcp_session *m, const char *uri)
 	return false;
 }
 
-void mcp_listen_resource(struct mcp_session *m, const char *uri)
+/* notifications/resources/updated, to calls that subscribed to this URI. */
+static void mcp_listen_resource(struct mcp_session *m, const char *uri)
 {
 	struct mcp_call_private *p;
 

@@ -133,7 +133,6 @@ struct mcp_method {
 #define MCP_METHOD(name, eras, flags, run) void run(struct mcp_call *c);
 #include "supervisor/gateway/mcp/mcp_methods.def"
 #undef MCP_METHOD
-const struct mcp_method *mcp_method_find(const char *name);
 
 /* ---- calls (mcp_call.c) ---- */
 
@@ -153,8 +152,7 @@ void mcp_call_slow(struct mcp_call_private *p, unsigned ms, mcp_call_fn fn); /* 
 void mcp_call_plain(const struct mcp_session *m, json_t *result);
 void mcp_call_add_meta(struct mcp_call_private *p,
 		       json_t *result); /* adds the members that every result of this era has */
-void mcp_call_free(struct mcp_call_private *p);
-/* Like mcp_call_free, but its processes and requests continue. */
+/* Frees the call; its processes and requests continue. */
 void mcp_call_detach(struct mcp_call_private *p);
 /*
  * Ends the call with this response. While the daemon is creating its task, the response is stored and used afterwards.
@@ -189,23 +187,13 @@ unsigned mcp_session_max_calls(const struct mcp_session *m);
 void mcp_send(struct mcp_session *m, void *stream, json_t *message, bool last);
 int mcp_log_level(const char *name);             /* −1 if unknown */
 bool mcp_is_behind(const struct mcp_session *m); /* the client does not read; see struct mcp_out */
-bool mcp_full(const struct mcp_session *m);
-
-/* ---- dispatch of requests ---- */
-
-/* Creates and runs a call for a request, or rejects it. */
-void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint);
 
 /* ---- subscriptions/listen (mcp_listen.c) ---- */
 
 /* subscriptions/listen: the notifications that a modern client subscribes to. The call lasts until it is cancelled. */
 
-/* notifications/<what>/list_changed, to calls that subscribed to it. what: tools, prompts, resources. */
-void mcp_listen_list(struct mcp_session *m, const char *what);
-void mcp_listen_resource(struct mcp_session *m, const char *uri);
 /* Sends notifications/resources/updated to listening calls and legacy subscribers. */
 void mcp_listen_notify_updated(struct mcp_session *m, const char *uri);
-bool mcp_listen_wants(const struct mcp_session *m, const char *uri); /* a call listens to this resource */
 /* `task`: in the format of tasks/get. */
 void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task);
 /* Ends all listening calls when the server exits. */

@@ -159,7 +159,7 @@ void mcp_prompt_complete(struct mcp_call *c)
 		mcp_resource_complete(c);
 }
 
-const struct mcp_prompt *mcp_prompt_at(const struct mcp_config *config, size_t i)
+static const struct mcp_prompt *mcp_prompt_at(const struct mcp_config *config, size_t i)
 {
 	for (size_t k = 0; k < countof(config->tables) && config->tables[k]; k++) {
 		if (i < config->tables[k]->nprompts)
@@ -169,7 +169,7 @@ const struct mcp_prompt *mcp_prompt_at(const struct mcp_config *config, size_t i
 	return NULL;
 }
 
-const struct mcp_prompt *mcp_prompt_find(const struct mcp_config *config, const char *name)
+static const struct mcp_prompt *mcp_prompt_find(const struct mcp_config *config, const char *name)
 {
 	const struct mcp_prompt *p;
 
@@ -179,7 +179,7 @@ const struct mcp_prompt *mcp_prompt_find(const struct mcp_config *config, const 
 	return NULL;
 }
 
-json_t *mcp_prompt_describe(const struct mcp_prompt *p)
+static json_t *mcp_prompt_describe(const struct mcp_prompt *p)
 {
 	return json_pack("{ss ss ss so}", "name", p->name, "title", p->title, "description", p->description,
 			 "arguments", json_loads(p->arguments, 0, NULL));

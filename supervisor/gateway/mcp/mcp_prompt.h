@@ -28,10 +28,6 @@ struct mcp_prompt {
 #undef MCP_PROMPT
 void mcp_prompt_complete(struct mcp_call *c);
 
-const struct mcp_prompt *mcp_prompt_at(const struct mcp_config *config, size_t i);
-const struct mcp_prompt *mcp_prompt_find(const struct mcp_config *config, const char *name);
-json_t *mcp_prompt_describe(const struct mcp_prompt *p);
-
 /* Ends the call with one user message. */
 void mcp_prompt_finish(struct mcp_call *c, const char *description, const char *text);
 /* The value of an argument; "" if it was not given. */

@@ -85,7 +85,8 @@ bool mcp_resource_match(const char *t, const char *uri, json_t **ret_vars)
 	return true;
 }
 
-const struct mcp_resource *mcp_resource_find(const struct mcp_config *config, const char *uri, json_t **ret_vars)
+/* The row for a URI. *ret_vars: an object with a template's variables, else NULL. */
+static const struct mcp_resource *mcp_resource_find(const struct mcp_config *config, const char *uri, json_t **ret_vars)
 {
 	const struct mcp_resource *r;
 
@@ -98,7 +99,7 @@ const struct mcp_resource *mcp_resource_find(const struct mcp_config *config, co
 
 /* ---- lists ---- */
 
-json_t *mcp_resource_describe(const struct mcp_resource *r)
+static json_t *mcp_resource_describe(const struct mcp_resource *r)
 {
 	json_t *d = json_pack("{ss ss ss ss}", r->is_template ? "uriTemplate" : "uri", r->uri, "name", r->name, "title",
 			      r->title, "description", r->description);
@@ -120,7 +121,8 @@ static json_t *template_row(struct mcp_call *c, size_t i)
 
 void mcp_method_templates_list(struct mcp_call *c) { mcp_reply_page(c, "resourceTemplates", template_row); }
 
-void mcp_resource_listed(struct mcp_call *c, json_t *page, const char *next_cursor)
+/* Takes ownership of `page`, an array of resources. next_cursor NULL: the last page. */
+static void mcp_resource_listed(struct mcp_call *c, json_t *page, const char *next_cursor)
 {
 	json_t *result = json_pack("{so}", "resources", page);
 
@@ -142,7 +144,7 @@ static const char *uri_of(struct mcp_call *c)
 	return NULL;
 }
 
-void mcp_resource_missing(struct mcp_call *c)
+static void mcp_resource_missing(struct mcp_call *c)
 {
 	const char *uri = json_get_string(c->params, "uri");
 

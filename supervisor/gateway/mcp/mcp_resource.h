@@ -37,15 +37,9 @@ struct mcp_resource {
 void mcp_resource_complete(struct mcp_call *c); /* completes the variables processId and stream */
 
 const struct mcp_resource *mcp_resource_at(const struct mcp_config *config, size_t i);
-/* The row for a URI. *ret_vars: an object with a template's variables, else NULL. */
-const struct mcp_resource *mcp_resource_find(const struct mcp_config *config, const char *uri, json_t **ret_vars);
 /* The URI matches the template; *ret_vars as above. */
 bool mcp_resource_match(const char *uri_template, const char *uri, json_t **ret_vars);
-json_t *mcp_resource_describe(const struct mcp_resource *r);
 
-void mcp_resource_missing(struct mcp_call *c);
-/* Takes ownership of `page`, an array of resources. next_cursor NULL: the last page. */
-void mcp_resource_listed(struct mcp_call *c, json_t *page, const char *next_cursor);
 /* Takes ownership of `values`, an array of strings; the first 100 are sent. */
 void mcp_resource_completion(struct mcp_call *c, json_t *values);
 

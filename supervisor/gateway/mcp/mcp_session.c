@@ -258,6 +258,8 @@ static bool feed_batch(struct mcp_session *m, json_t *batch, const void *stream)
 	return true;
 }
 
+static void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint);
+
 void mcp_session_feed(struct mcp_session *m, json_t *message, void *stream, enum mcp_hint hint)
 {
 	rpc_message_auto struct rpc_message msg = { 0 };
@@ -327,7 +329,7 @@ static const struct mcp_method methods[] = {
 #undef MCP_METHOD
 };
 
-const struct mcp_method *mcp_method_find(const char *name)
+static const struct mcp_method *mcp_method_find(const char *name)
 {
 	for (size_t i = 0; i < countof(methods); i++)
 		if (strcmp(methods[i].name, name) == 0)
@@ -424,7 +426,8 @@ static bool is_under_way(const struct mcp_session *m, const json_t *id, const vo
 	return false;
 }
 
-void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint)
+/* Creates and runs a call for a request, or rejects it. */
+static void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint)
 {
 	enum mcp_era era = mcp_version_era(msg->method, msg->params, hint, m->version != NULL, m->modern);
 	const struct mcp_method *method = mcp_method_find(msg->method);

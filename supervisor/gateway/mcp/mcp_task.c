@@ -98,8 +98,6 @@ static struct mcp_task *find_task(struct mcp_session *m, const char *id)
 	return NULL;
 }
 
-bool mcp_task_is_known(struct mcp_session *m, const char *id) { return find_task(m, id) != NULL; }
-
 /* Stops as soon as the client falls behind again; the rest stays in unsent_tasks for the next call. */
 void mcp_tasks_notify(struct mcp_session *m)
 {
@@ -302,8 +300,6 @@ void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
 }
 
 /* ---- in progress ---- */
-
-const char *mcp_task_id(const struct mcp_task *t) { return t->id; }
 
 /* Records the process in the daemon's task, so that another gateway can report on it (mcp_task_load.c). */
 void mcp_task_owns(struct mcp_task *t, const char *process_id)

@@ -53,8 +53,6 @@ void mcp_task_ended(struct mcp_task *t, const json_t *message);
 /* The number of open questions has changed. */
 void mcp_task_asks(struct mcp_task *t);
 void mcp_task_owns(struct mcp_task *t, const char *process_id);
-const char *mcp_task_id(const struct mcp_task *t);
-bool mcp_task_is_known(struct mcp_session *m, const char *id);
 
 /* The client disconnected: calls are detached without ending their processes. */
 void mcp_tasks_detach(struct mcp_session *m);

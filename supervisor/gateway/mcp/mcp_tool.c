@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-const struct mcp_tool *mcp_tool_at(const struct mcp_config *config, size_t i)
+/* Row i of the tools of a session, or NULL. */
+static const struct mcp_tool *mcp_tool_at(const struct mcp_config *config, size_t i)
 {
 	for (size_t k = 0; k < countof(config->tables) && config->tables[k]; k++) {
 		if (i < config->tables[k]->ntools)
@@ -35,7 +36,8 @@ const struct mcp_tool *mcp_tool_find(const struct mcp_config *config, const char
 
 static void set_hint(json_t *of, const char *key, bool value) { json_object_set_new(of, key, json_boolean(value)); }
 
-json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version, bool structured)
+/* The row of tools/list for a client of this era and version; `structured`: with the output schema. */
+static json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version, bool structured)
 {
 	json_t *d = json_pack("{ss ss so}", "name", t->name, "description", t->description, "inputSchema",
 			      json_loads(t->input, 0, NULL));

@@ -42,10 +42,6 @@ struct mcp_tool {
 	void call(struct mcp_call *c);
 #include "runtime/engine/tool/tools.def"
 
-/* Row i of the tools of a session, or NULL. */
-const struct mcp_tool *mcp_tool_at(const struct mcp_config *config, size_t i);
 const struct mcp_tool *mcp_tool_find(const struct mcp_config *config, const char *name);
-/* The row of tools/list for a client of this era and version; `structured`: with the output schema. */
-json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version, bool structured);
 
 #endif

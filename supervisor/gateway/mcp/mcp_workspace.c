@@ -52,12 +52,13 @@ static const char *home_folder(void)
 	return pw && pw->pw_dir ? pw->pw_dir : "/";
 }
 
-bool mcp_workspace_is_tree(const char *folder)
+/* The directory can be a workspace: it is not /, the home directory or a parent of it, and is writable. */
+static bool mcp_workspace_is_tree(const char *folder)
 {
 	return folder[0] == '/' && folder[1] && !path_within(folder, home_folder()) && access(folder, W_OK) == 0;
 }
 
-bool mcp_workspace_has_tree(const struct mcp_call *c)
+static bool mcp_workspace_has_tree(const struct mcp_call *c)
 {
 	struct err ignored = ERR_INIT;
 	char folder[PATH_MAX];

@@ -15,9 +15,6 @@ struct err;
 
 /* The base directory: --cwd, else `root` (reported by the client, or NULL), else the gateway's working directory. */
 int mcp_workspace_folder(const struct mcp_session *m, const char *root, char ret[PATH_MAX], struct err *e);
-/* The directory can be a workspace: it is not /, the home directory or a parent of it, and is writable. */
-bool mcp_workspace_is_tree(const char *folder);
-bool mcp_workspace_has_tree(const struct mcp_call *c);
 /* An absolute, clean path; NULL means the base directory. */
 int mcp_workspace_path(const struct mcp_call *c, const char *given, char ret[PATH_MAX], struct err *e);
 /*
