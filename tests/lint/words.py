@@ -50,8 +50,8 @@ OLD_WORDS = [
 
 
 def word_rule(words):
-    """A regular expression for whole words; a blank in it also matches a line break."""
-    return re.compile(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])".replace(" ", r"\s+"), re.I)
+    """A regular expression for whole words; a blank in it also matches a line break or an underscore."""
+    return re.compile(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])".replace(" ", r"[\s_]+"), re.I)
 
 
 OLD = [(word_rule(words), f"write {instead!r} instead") for words, instead in OLD_WORDS]
@@ -62,7 +62,7 @@ QUOTES = ("docs/glossary.md", "CHANGELOG.md")
 EXCEPT = set()
 
 BAD_SAMPLE = '''
-static int mend_file(void); /* whoever owns it */
+static int mend_file(void), goes_on(void); /* whoever owns it */
 #define HOOKS_BESIDES 1
 err_set(e, "the rules in force are looked at by somebody, so long it goes on");
 The heir is taken for a keeper; it is not there any more, for long, and stands beside its DEEDS, side by side. Sorry.

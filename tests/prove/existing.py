@@ -46,7 +46,7 @@ ROUNDS = {
 def rounds(proof, row):
     number = 0
     release = os.path.join(ROOT, "build-release")
-    while proof.goes_on():
+    while proof.has_time():
         n = min(row.cases, proof.cases - proof.done) if proof.cases else row.cases
         if proof.done and proof.left_s() is not None:   # a last round that is as long as the time left
             n = max(1, min(n, int(proof.done / (proof.seconds - proof.left_s()) * proof.left_s())))
@@ -92,7 +92,7 @@ def fuzz(proof):
     processors, runs, seconds, number = len(os.sched_getaffinity(0)), collections.Counter(), collections.Counter(), 0
     whole = (proof.seconds or 600) * processors / len(names)
     each = max(2, int(min(60, whole)))
-    while proof.goes_on():
+    while proof.has_time():
         with concurrent.futures.ThreadPoolExecutor(processors) as pool:
             for name, argv, env, status, text, count, took in pool.map(lambda n: fuzz_one(n, each, proof.seed + number), names):
                 runs[name] += count

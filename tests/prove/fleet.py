@@ -231,7 +231,7 @@ class Round:
 
     def cause_faults(self):
         with contextlib.suppress(queue.Empty):
-            while self.p.goes_on() and not self.error:
+            while self.p.has_time() and not self.error:
                 self.cause(*self.plan.get_nowait())
 
     # -- the end --
@@ -310,7 +310,7 @@ def keep(p, number, report, fleet):
 
 def run_fleet(p, fleet, figures):
     number, known = int((p.case or "0").removeprefix("round-")), {}
-    while p.goes_on():
+    while p.has_time():
         r = Round(fleet, p, number, 2 if p.as_test else FAULTS_A_ROUND)
         try:
             r.run()
@@ -368,7 +368,7 @@ def run_jobs(p):
                                       *(["--totals", p.options.totals] if p.options.totals else [])], stdout=subprocess.PIPE, text=True)
             for line in child.stdout:
                 take(i, number, line)
-            if child.wait() == 0 or not p.goes_on():
+            if child.wait() == 0 or not p.has_time():
                 return
     threads = [threading.Thread(target=follow, args=(i,)) for i in range(p.options.jobs)]
     for t in threads:

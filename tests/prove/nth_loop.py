@@ -130,7 +130,7 @@ def in_parallel(proof, groups, rules):
         new = set(fired) - hit
         hit |= new
         proof.add(len(new), cases[0])
-        if not proof.goes_on():
+        if not proof.has_time():
             next_group.value = len(groups)
     for w in workers:
         w.join()

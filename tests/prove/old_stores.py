@@ -213,7 +213,7 @@ def main():
         return 0
     control = run_controls(proof, names)
     for case in cases(proof, names):
-        if proof.done >= (3 if proof.as_test else len(names) + 1) and (proof.as_test or not proof.goes_on()):
+        if proof.done >= (3 if proof.as_test else len(names) + 1) and (proof.as_test or not proof.has_time()):
             break
         try:
             run_case(case)

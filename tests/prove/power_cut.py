@@ -471,7 +471,7 @@ class PowerCuts:
     def run(self, only):
         proof, number = self.proof, 0
         names = [only] if only else ["commands", "copy_on_write"] if proof.as_test else list(SCENARIOS)
-        while proof.goes_on() or (proof.as_test and number < len(names)):
+        while proof.has_time() or (proof.as_test and number < len(names)):
             name = names[number % len(names)]
             left = proof.left_s()
             budget = 120 if left is None else min(120, max(2.0, left / max(1, len(names) - number)))

@@ -53,7 +53,7 @@ class Proof:
         """Seconds left, or None without a limit."""
         return max(0.0, self.seconds - (time.monotonic() - self.begin)) if self.seconds else None
 
-    def goes_on(self):
+    def has_time(self):
         """Whether another case is wanted. A test has at least one, however slow the machine is."""
         if self.cases and self.done >= self.cases:
             return False

@@ -84,7 +84,7 @@ def run(proof, tool, names, have, counts):
         if any(name.startswith(p) for p in CANNOT[tool]):
             counts["not possible"] = counts.get("not possible", 0) + 1
             continue
-        if not proof.as_test and not proof.goes_on():
+        if not proof.as_test and not proof.has_time():
             break
         try:
             clean, text = run_tool(tool, [have[name]], fork=tool != "leaks")

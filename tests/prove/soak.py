@@ -413,7 +413,7 @@ def run_control(proof, place):
 def run(proof, soak, round_s, settle):
     limit = proof.left_s()
     end = None if limit is None else time.monotonic() + limit
-    while len(soak.samples) < 3 or ((end is None or time.monotonic() + round_s + settle < end) and proof.goes_on()):
+    while len(soak.samples) < 3 or ((end is None or time.monotonic() + round_s + settle < end) and proof.has_time()):
         soak.round(round_s, settle, lambda: proof.add(1, f"round {len(soak.samples) + 1}: {soak.counts.most_common(1)}"))
         with open(os.path.join(proof.out, "samples"), "a") as f:
             f.write(harness.json.dumps({"seconds": round(time.monotonic() - proof.begin), **soak.samples[-1], "actions": sum(soak.counts.values())}) + "\n")

@@ -379,7 +379,7 @@ def run_all(proof):
     worst, counts, skipped = {}, {}, {}
     for case in cases(proof):
         name = case.split(":")[0]
-        if not proof.as_test and not proof.goes_on():
+        if not proof.as_test and not proof.has_time():
             break
         if proof.options.only and proof.options.only not in case or name in skipped:
             if len(skipped) == len(TROUBLES):

@@ -197,7 +197,7 @@ START_TEST(known_files_and_what_they_lead_to_are_examined_again)
 }
 END_TEST
 
-START_TEST(folder_that_becomes_unreadable_is_not_taken_for_the_same)
+START_TEST(folder_that_becomes_unreadable_is_not_considered_the_same)
 {
 	struct rig r;
 	if (geteuid() == 0)
@@ -216,5 +216,5 @@ int main(void)
 {
 	return SUITE("autorun", unchanged_folders_are_not_read_again, every_change_is_found,
 		     known_files_and_what_they_lead_to_are_examined_again,
-		     folder_that_becomes_unreadable_is_not_taken_for_the_same);
+		     folder_that_becomes_unreadable_is_not_considered_the_same);
 }

@@ -323,7 +323,7 @@ static void member_wait_at_gate(struct run *run, const char *script)
 }
 
 /* The process of a start shares the memory of its leader, which sleeps: neither of them notices anything. */
-START_TEST(a_start_that_another_member_stops_goes_on)
+START_TEST(a_start_that_another_member_stops_continues)
 {
 	struct run run;
 	start_holder();
@@ -491,8 +491,8 @@ int main(int argc, char **argv)
 		argc, argv, "holder", members_share_the_sandbox, a_leader_is_used_for_several_members,
 		a_changed_leader_is_not_used_again, a_killed_or_stopped_waiting_leader_does_not_affect_the_next_member,
 		a_member_ends_with_its_whole_tree_and_no_other_member, the_tree_of_a_killed_leader_ends,
-		a_leader_that_cannot_send_descriptors_is_reported_as_killed, a_start_that_another_member_stops_goes_on,
-		a_start_that_is_stopped_again_and_again_fails, a_member_without_runtime_and_guard_ends,
-		a_plan_for_another_sandbox_is_rejected, the_end_of_the_holder_ends_its_members,
-		only_a_leader_of_the_holder_is_moved_to_cgroups);
+		a_leader_that_cannot_send_descriptors_is_reported_as_killed,
+		a_start_that_another_member_stops_continues, a_start_that_is_stopped_again_and_again_fails,
+		a_member_without_runtime_and_guard_ends, a_plan_for_another_sandbox_is_rejected,
+		the_end_of_the_holder_ends_its_members, only_a_leader_of_the_holder_is_moved_to_cgroups);
 }
