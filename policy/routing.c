@@ -147,7 +147,7 @@ static void sort_candidates(struct routing_outcome *o, const struct routing_requ
 /* A sentence for people, and whether an override would help. */
 static void explain_outcome(struct routing_outcome *o, const struct routing_request *r)
 {
-	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;
+	const struct policy_model *m = o->eligible ? o->candidate[0].model : NULL;
 
 	if (!o->count) {
 		snprintf(o->reason, sizeof o->reason, "the policy lists no models (section \"models\")");
@@ -171,7 +171,7 @@ static void explain_outcome(struct routing_outcome *o, const struct routing_requ
 		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s was requested and fits", m->provider, m->model);
 	} else {
 		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s ranks first of %zu that fit", m->provider, m->model,
-			 o->fitting);
+			 o->eligible);
 	}
 }
 
@@ -193,13 +193,13 @@ void routing_decide(const struct model_list *models, const struct routing_reques
 		if (m->price.known)
 			c->estimate = model_price_of(&m->price, &(struct model_tokens){ .input = r->input_tokens,
 											.output = r->output_tokens });
-		ret->fitting += c->excluded == ROUTING_FITS;
+		ret->eligible += c->excluded == ROUTING_FITS;
 	}
 	sort_candidates(ret, r);
-	const bool asked = ret->fitting && is_named(ret->candidate[0].model, r->provider, r->model);
-	ret->mode = !ret->fitting                           ? ROUTING_NOT_POSSIBLE
+	const bool asked = ret->eligible && is_named(ret->candidate[0].model, r->provider, r->model);
+	ret->mode = !ret->eligible                          ? ROUTING_NOT_POSSIBLE
 		    : r->failed_provider || r->failed_model ? ROUTING_FALLBACK
-		    : ret->fitting == 1                     ? ROUTING_SINGLE
+		    : ret->eligible == 1                    ? ROUTING_SINGLE
 		    : asked                                 ? ROUTING_REQUESTED
 							    : ROUTING_RANKED;
 	explain_outcome(ret, r);

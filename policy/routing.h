@@ -74,7 +74,7 @@ const char *routing_mode_name(enum routing_mode m);
 
 struct routing_outcome {
 	struct routing_candidate candidate[ROUTING_CANDIDATES_MAX]; /* those that fit first, best first */
-	size_t count, fitting;
+	size_t count, eligible;
 	enum routing_mode mode;
 	char reason[200];       /* for people */
 	bool requires_override; /* no model fits, but an override of a limit, a budget or the request could change that

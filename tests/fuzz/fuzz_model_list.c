@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 	} else {
 		routing_decide(&m, &r, limits, NULL, &o);
-		if (o.count > m.count || o.fitting > o.count || (o.fitting > 0) != (o.mode != ROUTING_NOT_POSSIBLE))
+		if (o.count > m.count || o.eligible > o.count || (o.eligible > 0) != (o.mode != ROUTING_NOT_POSSIBLE))
 			abort();
 	}
 	model_list_done(&m);

@@ -308,7 +308,7 @@ static void record_decision(struct transaction *tx, const struct route *r, struc
 	const struct scope *s = &r->ask->scope;
 	struct scope of = *s;
 
-	if (o->fitting && !asked->failed_reason && was_routed(tx->engine, s->turn, o->candidate[0].model))
+	if (o->eligible && !asked->failed_reason && was_routed(tx->engine, s->turn, o->candidate[0].model))
 		return;
 	if (!was_routed(tx->engine, s->turn, NULL))
 		record_profile(tx, *s);
@@ -389,7 +389,7 @@ int model_route(struct transaction *tx, const struct model_route_ask *ask, struc
 		}
 	routing_decide(&r.list, &asked.want, limits_of, &r, o);
 	record_decision(tx, &r, &asked, o);
-	if (!o->fitting)
+	if (!o->eligible)
 		return explain(&r, o, ret, e);
 	const struct route_candidate *c = &r.candidate[o->candidate[0].model - r.list.model];
 	ret->max_output_tokens = c->output;

@@ -97,7 +97,7 @@ static void write_excluded(struct jw *w, const void *outcome, size_t n)
 	const struct routing_outcome *o = outcome;
 
 	jw_arr(w);
-	for (size_t i = o->fitting; i < o->count && i < o->fitting + SHOWN_MAX; i++)
+	for (size_t i = o->eligible; i < o->count && i < o->eligible + SHOWN_MAX; i++)
 		candidate_json(w, &o->candidate[i]);
 	jw_arr_end(w);
 }
@@ -111,7 +111,7 @@ static const char *credentials_of(const struct routing_outcome *o, const struct 
 
 	if (model_configs_load(l->engine, l->uid, &own, &e) < 0)
 		return "unavailable";
-	for (size_t i = 0; i < o->fitting; i++) {
+	for (size_t i = 0; i < o->eligible; i++) {
 		const struct policy_model *m = o->candidate[i].model;
 		bool registered = false;
 
@@ -120,7 +120,7 @@ static const char *credentials_of(const struct routing_outcome *o, const struct 
 				      strcmp(own.config[k].model, m->model) == 0;
 		found += registered;
 	}
-	return !found ? "unavailable" : found == o->fitting ? "registered" : "partly_registered";
+	return !found ? "unavailable" : found == o->eligible ? "registered" : "partly_registered";
 }
 
 static void candidates_json(const struct routing_ask *r, const struct routing_outcome *o,
@@ -129,15 +129,15 @@ static void candidates_json(const struct routing_ask *r, const struct routing_ou
 	struct jw w = jw_on(out);
 
 	jw_obj(&w);
-	jw_kuint(&w, "candidateCount", o->fitting);
+	jw_kuint(&w, "candidateCount", o->eligible);
 	jw_karr(&w, "candidates");
-	for (size_t i = 0; i < o->fitting && i < SHOWN_MAX; i++)
+	for (size_t i = 0; i < o->eligible && i < SHOWN_MAX; i++)
 		candidate_json(&w, &o->candidate[i]);
 	jw_arr_end(&w);
 	jw_key(&w, "excluded");
 	write_excluded(&w, o, 0);
-	jw_kuint(&w, "excludedCount", o->count - o->fitting);
-	jw_kbool(&w, "singleCandidate", o->fitting == 1);
+	jw_kuint(&w, "excludedCount", o->count - o->eligible);
+	jw_kbool(&w, "singleCandidate", o->eligible == 1);
 	jw_kobj(&w, "constraints");
 	jw_kstrv(&w, "requiredCapabilities", r->want.capability, r->want.ncapability);
 	jw_kstr(&w, "budgetClass", budget_class_name(r->want.budget_class));
@@ -159,7 +159,7 @@ static void write_chain(struct jw *w, const void *outcome, size_t n)
 	const struct routing_outcome *o = outcome;
 
 	jw_arr(w);
-	for (size_t i = 1; n && i < o->fitting && i < SHOWN_MAX; i++) {
+	for (size_t i = 1; n && i < o->eligible && i < SHOWN_MAX; i++) {
 		jw_obj(w);
 		model_members(w, o->candidate[i].model);
 		jw_obj_end(w);
@@ -170,7 +170,7 @@ static void write_chain(struct jw *w, const void *outcome, size_t n)
 static void decision_json(struct engine *engine, const struct routing_ask *r, const struct routing_outcome *o,
 			  const struct routing_lookup *l, struct buf *out)
 {
-	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;
+	const struct policy_model *m = o->eligible ? o->candidate[0].model : NULL;
 	const bool asked = r->want.provider || r->want.model;
 	struct jw w = jw_on(out);
 
@@ -188,12 +188,12 @@ static void decision_json(struct engine *engine, const struct routing_ask *r, co
 	}
 	jw_kopt(&w, "requestedProvider", r->want.provider);
 	jw_kopt(&w, "requestedModel", r->want.model);
-	jw_kuint(&w, "candidateCount", o->fitting);
+	jw_kuint(&w, "candidateCount", o->eligible);
 	jw_key(&w, "fallbackChain");
 	write_chain(&w, o, r->want.fallback != FALLBACK_NONE);
 	/* If no model fits: the first capability that one of them lacks. */
 	const char *gap = NULL;
-	for (size_t i = 0; !o->fitting && !gap && i < o->count; i++)
+	for (size_t i = 0; !o->eligible && !gap && i < o->count; i++)
 		if (o->candidate[i].excluded == ROUTING_CAPABILITY_MISSING)
 			gap = o->candidate[i].missing;
 	jw_kopt(&w, "capabilityGap", gap);
@@ -264,7 +264,7 @@ static void outcome_facts(struct transaction *tx, const struct scope *s, const s
 	const struct scope of = *s;
 
 	/* No model fits; the decision lists the reasons. */
-	if (!o->fitting) {
+	if (!o->eligible) {
 		EMIT(routing_not_possible, tx, of,
 		     .envelope = { .status = "blocked",
 				   .status_reason = o->reason,
@@ -276,7 +276,7 @@ static void outcome_facts(struct transaction *tx, const struct scope *s, const s
 	if (r->failed_reason)
 		fallback_fact(tx, s, r, o);
 	EMIT(routing_decided, tx, of, .envelope.members.routingDecision = decided, .routingDecision = decided);
-	if (o->fitting == 1)
+	if (o->eligible == 1)
 		EMIT(routing_single_candidate, tx, of, .candidateCount = 1, .selectedProvider = first->model->provider,
 		     .selectedModel = first->model->model, .decisionSource = "policy");
 	if (first->priced && (r->want.input_tokens || r->want.output_tokens))
@@ -296,7 +296,7 @@ void routing_record(struct transaction *tx, const struct scope *s, const struct 
 	candidates_json(r, o, l, candidates);
 	const struct json_value set = json_from_buf(candidates);
 	EMIT(routing_candidates_resolved, tx, of, .envelope.members.candidateModelSet = set,
-	     .candidateCount = (int64_t)o->fitting, .candidateModelSet = set);
+	     .candidateCount = (int64_t)o->eligible, .candidateModelSet = set);
 	decision_json(tx->engine, r, o, l, decision);
 	outcome_facts(tx, s, r, o, decision);
 }
@@ -331,7 +331,7 @@ void engine_resolve_routing(struct engine *engine, const struct routing_ask *r, 
 	EMIT(task_profile_resolved, tx, of, .envelope.members.taskProfile = profile, .taskProfile = profile,
 	     .source = "request", .settingsSource = engine->models && engine->models->count ? "policy" : "none");
 	routing_record(tx, &s.scope, r, o, &l, &candidates, &decision);
-	task_routing_changed(tx, s.task_id, o->fitting ? NULL : o->reason);
+	task_routing_changed(tx, s.task_id, o->eligible ? NULL : o->reason);
 	jw_kstr(&tx->w, "turnId", s.scope.turn);
 	jw_kstr(&tx->w, "taskId", s.task_id);
 	jw_kraw(&tx->w, "routingDecision", decision.data, decision.len);

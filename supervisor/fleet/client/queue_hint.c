@@ -5,7 +5,7 @@
 
 struct census {
 	const struct fleet_needs *needs;
-	size_t nodes, draining, fitting;
+	size_t nodes, draining, eligible;
 };
 
 static bool has_labels(const json_t *node, const json_t *labels)
@@ -33,7 +33,7 @@ static void count_node(void *ctx, const char *key, const char *value, size_t len
 	else if ((!c->needs->arch || json_text_is(node, "arch", c->needs->arch)) &&
 		 json_get_uint(node, "memory") >= c->needs->memory && json_get_uint(node, "cpus") >= c->needs->cpus &&
 		 has_labels(node, c->needs->labels))
-		c->fitting++;
+		c->eligible++;
 }
 
 void queue_hint(struct connection *x, const struct fleet_task *t, struct buf *ret)
@@ -47,7 +47,7 @@ void queue_hint(struct connection *x, const struct fleet_task *t, struct buf *re
 		buf_printf(ret, "the server does not answer: %s", e.message);
 	else if (c.nodes == 0)
 		buf_str(ret, "no node answers");
-	else if (c.fitting == 0) {
+	else if (c.eligible == 0) {
 		fleet_needs_write(&t->spec.needs, &needs);
 		buf_printf(ret, "none of %zu nodes", c.nodes);
 		if (c.draining)
@@ -56,6 +56,6 @@ void queue_hint(struct connection *x, const struct fleet_task *t, struct buf *re
 	} else if (after)
 		buf_printf(ret, "it waits for %zu other task%s", after, after == 1 ? "" : "s");
 	else
-		buf_printf(ret, "%zu node%s could take it, but %s busy, or do not accept this key", c.fitting,
-			   c.fitting == 1 ? "" : "s", c.fitting == 1 ? "is" : "are");
+		buf_printf(ret, "%zu node%s could take it, but %s busy, or do not accept this key", c.eligible,
+			   c.eligible == 1 ? "" : "s", c.eligible == 1 ? "is" : "are");
 }

@@ -42,7 +42,7 @@ static void limits(void *ctx, const struct policy_model *m, struct routing_limit
 static const char *chosen(const struct routing_request *r, struct routing_outcome *o)
 {
 	routing_decide(&models, r, limits, NULL, o);
-	return o->fitting ? o->candidate[0].model->model : NULL;
+	return o->eligible ? o->candidate[0].model->model : NULL;
 }
 
 static enum routing_exclusion exclusion_of(const struct routing_outcome *o, const char *model)
@@ -63,7 +63,7 @@ START_TEST(models_are_preferred_in_the_order_of_the_policy)
 	setup();
 	ck_assert_str_eq(chosen(&any, &o), "big");
 	ck_assert_int_eq(o.mode, ROUTING_RANKED);
-	ck_assert_uint_eq(o.fitting, 3);
+	ck_assert_uint_eq(o.eligible, 3);
 	ck_assert_int_eq(exclusion_of(&o, "old"), ROUTING_DISABLED);
 }
 END_TEST
