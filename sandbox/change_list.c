@@ -104,7 +104,7 @@ static int check_record(const char *list, size_t len, size_t at, struct record *
 		return err_set(e, ERR_CORRUPT, "a change whose length is wrong");
 	const char *path = list + at + sizeof *r;
 	if (path[0] != '/' || memchr(path, 0, r->path_len))
-		return err_set(e, ERR_CORRUPT, "a change whose path is none");
+		return err_set(e, ERR_CORRUPT, "a change with an invalid path");
 	return 0;
 }
 

@@ -359,10 +359,11 @@ static int check_weight(const struct tree_disks *disks, struct err *e)
 		const struct tree_disk *d = &disks->disk[i];
 
 		if (!d->weighs)
-			return set_unavailable(PLAN_LIMIT_IO_WEIGHT, e,
-					       "the I/O scheduler of %s (%s) knows no weights; switch to bfq: echo bfq "
-					       ">/sys/block/%s/queue/scheduler",
-					       d->name, d->scheduler[0] ? d->scheduler : "none", d->name);
+			return set_unavailable(
+				PLAN_LIMIT_IO_WEIGHT, e,
+				"the I/O scheduler of %s (%s) does not support weights; switch to bfq: echo bfq "
+				">/sys/block/%s/queue/scheduler",
+				d->name, d->scheduler[0] ? d->scheduler : "none", d->name);
 	}
 	return 0;
 }

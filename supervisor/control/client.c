@@ -79,8 +79,10 @@ void control_turn(struct control *k)
 
 /* ---- life ---- */
 
-/* A new connection is an operator's until `initialize` lowers its role. The engine hears of it to note the peer's
- * identity. */
+/*
+ * A new connection is an operator's until `initialize` lowers its role. It is reported to the engine, which notes the
+ * peer's identity.
+ */
 struct client *client_new(struct control *k, int fd, const struct peer *peer)
 {
 	struct client *cl = mem_zalloc(1, sizeof *cl);

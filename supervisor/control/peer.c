@@ -135,11 +135,10 @@ static int read_ancestors(const struct peer *p, unsigned own, struct ancestors *
 	ret->init = 0;
 	for (int32_t pid = p->pid;; pid = status.parent) {
 		if (pid == 0)
-			return err_set(
-				e, ERR_NOT_ALLOWED,
-				"pid %d has a parent outside of the daemon's pid namespace, so it cannot be told "
-				"whether it is inside a sandbox",
-				p->pid);
+			return err_set(e, ERR_NOT_ALLOWED,
+				       "pid %d has a parent outside of the daemon's pid namespace, so it is unknown "
+				       "whether it is inside a sandbox",
+				       p->pid);
 		if (ret->count > PEER_ANCESTORS_MAX - 1)
 			return err_set(e, ERR_NOT_ALLOWED, "pid %d has more than %d ancestors", p->pid,
 				       PEER_ANCESTORS_MAX);
@@ -176,7 +175,7 @@ int peer_check(int fd, const struct peer *p, struct err *e)
 	struct ancestors l;
 	if (!p->pid)
 		return err_set(e, ERR_NOT_ALLOWED,
-			       "the client is in a pid namespace that the daemon cannot see, so it cannot be told "
+			       "the client is in a pid namespace that the daemon cannot see, so it is unknown "
 			       "whether it is inside a sandbox; "
 			       "run it in the daemon's pid namespace, or in one below it");
 	if (peer_status((int32_t)getpid(), &own) < 0)

@@ -35,14 +35,14 @@ struct git_search {
 	struct git_searches *owner;
 	uint32_t uid;
 	char *folder, *home;
-	struct peer_files_link *look; /* the current one */
-	bool queued;                  /* a request waits for one, which has to wait for others */
-	uint64_t began_ns;            /* start of the current or last one */
-	uint64_t failed_ns;           /* when that failed; 0 = it did not */
-	char *root;                   /* what the last one found; NULL = none has ended well */
-	uint64_t found_ns;            /* … and its start */
-	struct searched way;          /* … and what it depends on; count 0: it holds only for those that waited */
-	struct searched fresh;        /* of the current one */
+	struct peer_files_link *running; /* the current search, or NULL */
+	bool queued;                     /* a request waits for one, which has to wait for others */
+	uint64_t began_ns;               /* start of the current or last one */
+	uint64_t failed_ns;              /* when that failed; 0 = it did not */
+	char *root;                      /* what the last one found; NULL = none has ended well */
+	uint64_t found_ns;               /* … and its start */
+	struct searched way;             /* … and what it depends on; count 0: it holds only for those that waited */
+	struct searched fresh;           /* of the current one */
 	char failure[160];
 };
 
@@ -63,7 +63,7 @@ static void searched_done(struct searched *w)
 static void git_search_free(struct git_search *g)
 {
 	TAILQ_REMOVE(&g->owner->folders, g, link);
-	peer_files_link_free(g->look);
+	peer_files_link_free(g->running);
 	searched_done(&g->way);
 	searched_done(&g->fresh);
 	free(g->folder);
@@ -129,7 +129,7 @@ static void make_room(struct git_searches *s, uint32_t uid)
 	for (g = TAILQ_FIRST(&s->folders); g; g = next) {
 		next = TAILQ_NEXT(g, link);
 		own += g->uid == uid;
-		if (g->uid != uid || own < WATCHED_MAX || g->look || g->queued)
+		if (g->uid != uid || own < WATCHED_MAX || g->running || g->queued)
 			continue;
 		searched_done(&g->way);
 		if (own >= FOLDERS_MAX)
@@ -189,7 +189,7 @@ static bool may_run(const struct git_searches *s, uint32_t uid)
 	unsigned running = 0;
 
 	TAILQ_FOREACH (g, &s->folders, link)
-		running += g->uid == uid && g->look;
+		running += g->uid == uid && g->running;
 	return running < RUNNING_MAX;
 }
 
@@ -217,7 +217,7 @@ static void on_over(void *ctx, const struct err *e)
 	struct git_searches *s = g->owner;
 	const uint32_t uid = g->uid;
 
-	g->look = NULL;
+	g->running = NULL;
 	g->failed_ns = 0;
 	if (e || g->found_ns != g->began_ns) {
 		snprintf(g->failure, sizeof g->failure, "%.150s", e ? e->message : "the helper found nothing");
@@ -245,9 +245,9 @@ static int start_search(struct git_search *g, int peer_fd, struct err *e)
 	searched_done(&g->fresh);
 	g->began_ns = clock_boot_ns();
 	g->fresh.began_real_us = clock_real_us();
-	g->look = peer_files_link_new(g->owner->base, g->owner->spawner, PEER_FILES_FIND, request.data, request.len,
-				      peer_fd, &on, g);
-	return g->look ? 0 : err_sys(e, errno, "search '%s'", g->folder);
+	g->running = peer_files_link_new(g->owner->base, g->owner->spawner, PEER_FILES_FIND, request.data, request.len,
+					 peer_fd, &on, g);
+	return g->running ? 0 : err_sys(e, errno, "search '%s'", g->folder);
 }
 
 static int fail_search(const struct git_search *g, struct err *e)
@@ -299,13 +299,13 @@ int git_searches_of(struct git_searches *s, const struct git_key *at, char ret[P
 		return 0;
 	}
 	struct git_search *g = git_search_get(s, at);
-	if (g->root && (is_valid(g) || (!g->look && !g->failed_ns && g->found_ns >= at->since_ns))) {
+	if (g->root && (is_valid(g) || (!g->running && !g->failed_ns && g->found_ns >= at->since_ns))) {
 		snprintf(ret, PATH_MAX, "%s", g->root);
-		if (!g->look && clock_boot_ns() - g->found_ns > AGAIN_NS && at->peer_fd >= 0 && may_run(s, g->uid))
+		if (!g->running && clock_boot_ns() - g->found_ns > AGAIN_NS && at->peer_fd >= 0 && may_run(s, g->uid))
 			(void)start_search(g, at->peer_fd, &later);
 		return give_answer(s, at, ret);
 	}
-	if (g->look || g->queued)
+	if (g->running || g->queued)
 		return 1;
 	if (g->failed_ns && (g->began_ns >= at->since_ns || clock_boot_ns() - g->failed_ns < FAILED_NS))
 		return fail_search(g, e);

@@ -3,7 +3,7 @@
 
 /*
  * Finds the repository that a folder is in, without waiting for its file system. Usually the kernel has the names
- * cached, so the search takes a few system calls and no other process. Otherwise a helper of the spawner's searches as
+ * cached, so the search takes a few system calls and no other process. Otherwise a helper of the spawner searches as
  * the peer (peer_files.h), which also brings the names into the cache. What it found stays valid while the folders on
  * the way are unchanged, by their stamps (file_stamp.h); for folders that the runtime cannot enter that is the only way
  * to tell. As in workspace_policy.h it is searched again in the background every few seconds, because a folder that was
@@ -26,7 +26,7 @@ struct spawn_link;
 
 #define GIT_ANSWERS_MAX 16u
 
-/* What a request was told a moment ago. */
+/* A recent answer. */
 struct git_answer {
 	uint32_t uid;
 	uint64_t at_ns; /* 0 = unused */

@@ -1,4 +1,4 @@
-/* Which command of a session sandbox a denial belongs to; apart from process_io.c, whose reporters call it. */
+/* Which command of a session sandbox a denial belongs to. process_io.c's reporters call it. */
 
 #include "supervisor/host/host_ports.h"
 #include "supervisor/host/process_io.h"

@@ -1,4 +1,4 @@
-/* Size and modes of a command's terminal; apart from process_io.c, which moves its output. */
+/* Size and modes of a command's terminal; process_io.c moves its output. */
 
 #include "supervisor/host/process_io.h"
 

@@ -357,7 +357,7 @@ static void handle_reply(struct workspace_policy *l, struct policy_file *s, cons
  * directory and the name is cached, whatever else is created there. That the path still leads to it must be checked by
  * path.
  */
-enum insight { LACKS_IT, HAS_IT, UNSEEN };
+enum presence { LACKS_IT, HAS_IT, UNSEEN };
 
 /* −1 = unknown without asking a file system that may block. */
 static int leads_there(const struct policy_file *s)
@@ -372,7 +372,7 @@ static int leads_there(const struct policy_file *s)
 }
 
 /* Saves a request to the helper in the common case of a directory without .bailiff. */
-static enum insight check_inside(const struct policy_file *s)
+static enum presence check_inside(const struct policy_file *s)
 {
 	const struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED };
 
@@ -603,15 +603,15 @@ static bool has_changed(const struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		const struct policy_file *s = &l->source[i];
-		enum insight sight = check_inside(s);
+		enum presence presence = check_inside(s);
 
 		for (uint32_t k = 0; k < s->nwatch; k++) {
 			struct file_stamp now;
 
-			if (sight == HAS_IT || file_stamp_get(s->fds[k], &now) < 0)
+			if (presence == HAS_IT || file_stamp_get(s->fds[k], &now) < 0)
 				return true;
-			if (sight == LACKS_IT ? was_moved(&now, &s->stamp[k])
-					      : memcmp(&now, &s->stamp[k], sizeof now) != 0)
+			if (presence == LACKS_IT ? was_moved(&now, &s->stamp[k])
+						 : memcmp(&now, &s->stamp[k], sizeof now) != 0)
 				return true;
 		}
 	}

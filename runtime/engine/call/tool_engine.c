@@ -136,7 +136,7 @@ static void question_resolved(struct engine *engine, const struct action_outcome
 						      : late    ? "timeout"
 								: "declined",
 					  .message = cancelled ? "the question was withdrawn"
-						     : late    ? "nobody answered in time"
+						     : late    ? "no answer in time"
 							       : "the user does not want to answer",
 					  .advice = "decide without the answer, or stop and say what is missing" };
 	buf_auto struct buf text = BUF_INIT;

@@ -123,7 +123,7 @@ struct start_request {
 	bool holder;            /* no command: the process holds a sandbox for members (engine/sandbox) */
 	const char *within;     /* the process runs in the sandbox of this holder, by process id; NULL = in its own */
 	struct plan_limits own_limits; /* … with these limits of its own, in addition to the sandbox's */
-	const char *apart;             /* it does not run where the session's previous command ran: why; or NULL */
+	const char *separate_reason;   /* why it does not run where the session's previous command ran; or NULL */
 	const char *tool;              /* the process runs this tool; rules match its name … */
 	const char *const *tool_paths; /* … these paths, spelled as in its arguments … */
 	size_t ntool_paths;

@@ -33,7 +33,7 @@ void pending_start_free(struct pending_start *h)
 		free(h->ids[i]);
 	free_text(h->approval.action_id);
 	free_text(h->approval.binding);
-	free(h->apart);
+	free(h->separate_reason);
 	caller_done(&h->caller);
 	start_record_done(&h->record);
 	free(h);

@@ -21,7 +21,7 @@ struct pending_start {
 	uint64_t since_ns;                                          /* start of the first wait; 0 = has not waited */
 	void (*go)(struct engine *engine, struct pending_start *h); /* called at the end of the wait */
 	bool replaced;                                              /* it has replaced the sandbox of its session */
-	char *apart;                                                /* of struct start_request; or NULL */
+	char *separate_reason;                                      /* of struct start_request; or NULL */
 };
 
 /* NULL with e on failure. Assigns the process id, which is also returned in r->ret_process_id. */

@@ -179,7 +179,7 @@ struct process {
 	bool holder;                 /* no command: it holds a sandbox for members */
 	char within[ID_TEXT_MAX];    /* the holder in whose sandbox it runs; "" = in its own */
 	char *sandbox_note;          /* why the sandbox of its session is a new one; NULL = it is not */
-	char *apart;                 /* why it does not run where the session's previous command ran; or NULL */
+	char *separate_reason;       /* why it does not run where the session's previous command ran; or NULL */
 	char sandbox_id[ID_SIZE];    /* the sandbox of that holder; "" = none */
 	bool command_exited;         /* keep_tree: the command has exited; process.command_exited is submitted … */
 	bool command_exit_committed; /* … and durable */

@@ -5,7 +5,7 @@
  * and the line of output. The command controls its output, so a hint grants nothing; it only suggests an option to a
  * person.
  *
- * Some failures are none that the kernel could report: a hidden path, which does not exist inside; a file in /tmp or a
+ * The kernel cannot report some failures: a hidden path, which does not exist inside; a file in /tmp or a
  * server on localhost that an earlier command has left in its own sandbox; a git directory that is not accessible; and
  * a path that another sandbox keeps from being created. Hints about these come from every daemon.
  */

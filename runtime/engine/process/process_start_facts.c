@@ -82,12 +82,12 @@ static void write_warnings(struct jw *w, const void *process, size_t n)
 			   p->sandbox_note);
 		jw_strn(w, text.data, text.len);
 	}
-	if (p->apart) {
+	if (p->separate_reason) {
 		buf_reset(&text);
 		buf_printf(&text,
 			   "the command has another sandbox than the session's other commands, without their /tmp, "
 			   "localhost and processes: %s",
-			   p->apart);
+			   p->separate_reason);
 		jw_strn(w, text.data, text.len);
 	}
 	jw_arr_end(w);
@@ -95,7 +95,7 @@ static void write_warnings(struct jw *w, const void *process, size_t n)
 
 static bool has_warnings(const struct process *p)
 {
-	return !p->holder && (p->cwd_is_private || p->sandbox_note || p->apart);
+	return !p->holder && (p->cwd_is_private || p->sandbox_note || p->separate_reason);
 }
 
 static int started_fact(const struct process *p, struct transaction *tx)

@@ -283,7 +283,7 @@ void process_free(struct process *p)
 	free(p->profile);
 	free(p->sandbox_json);
 	free(p->sandbox_note);
-	free(p->apart);
+	free(p->separate_reason);
 	free(p->refusal);
 	free(p->ports_failure);
 	free(p->decision_json);

@@ -120,7 +120,7 @@ static int use_own_sandbox(struct engine *engine, const struct start_request *r,
 	if (sandbox_group_of(engine, r, c, &g, e) < 0)
 		return -1;
 	ret->sandbox_id = NULL;
-	ret->apart = sandbox_latest(engine, &g) ? why : NULL;
+	ret->separate_reason = sandbox_latest(engine, &g) ? why : NULL;
 	return 0;
 }
 
@@ -132,12 +132,13 @@ static const char *compare_latest(struct sandbox *s, const struct start_request 
 	const struct sandbox *last = sandbox_group_of(s->engine, r, c, &g, &e) == 0 ? sandbox_latest(s->engine, &g)
 										    : NULL;
 
-	free(s->apart);
-	s->apart = last && last != s ? mem_printf("it has another workspace or asks for other access than the previous "
+	free(s->separate_reason);
+	s->separate_reason = last && last != s
+				     ? mem_printf("it has another workspace or asks for other access than the previous "
 						  "one, in sandbox %s",
 						  last->id)
 				     : NULL;
-	return s->apart;
+	return s->separate_reason;
 }
 
 int sandbox_enter(struct engine *engine, const struct start_request *r, const struct caller *c,
@@ -168,7 +169,7 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	    take_limits(s, &r->sandbox.change.limits, c, &ret->own_limits, e) < 0)
 		return -1;
 	if (shared) {
-		ret->apart = compare_latest(s, r, c);
+		ret->separate_reason = compare_latest(s, r, c);
 		ret->keep_tree = !r->end_tree; /* a server that one command starts is there for the next */
 	}
 	s->idle_since_ns = engine_now(engine);

@@ -48,11 +48,11 @@ struct sandbox {
 	struct sandbox_base base; /* … and for which directory */
 	struct buf nested, git;   /* of `base` */
 	char hash[PLAN_SANDBOX_HASH];
-	char *profile_json; /* the holder's sandboxProfile … */
-	char network[16];   /* … and its member network */
-	char *replaces;     /* sandbox of a session: why it replaces an earlier one, for the first start; or NULL */
-	uint64_t used;      /* … the number of its last start, counted over all of them; 0 = none yet */
-	char *apart;        /* … text about the next start (struct start_request) */
+	char *profile_json;    /* the holder's sandboxProfile … */
+	char network[16];      /* … and its member network */
+	char *replaces;        /* sandbox of a session: why it replaces an earlier one, for the first start; or NULL */
+	uint64_t used;         /* … the number of its last start, counted over all of them; 0 = none yet */
+	char *separate_reason; /* … text about the next start (struct start_request) */
 
 	char forked_from[ID_SIZE], forked_checkpoint[ID_TEXT_MAX]; /* "" = none */
 

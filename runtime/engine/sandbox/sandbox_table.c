@@ -44,7 +44,7 @@ void sandbox_free(struct sandbox *s)
 	buf_done(&s->git);
 	free(s->profile_json);
 	free(s->replaces);
-	free(s->apart);
+	free(s->separate_reason);
 	free(s->running);
 	free(s);
 }

@@ -188,7 +188,7 @@ static void process_take_request(struct process *p, const struct start_request *
 	p->limits = r->limits;
 	p->holder = r->holder;
 	id_copy(p->sandbox_id, r->sandbox_id);
-	p->apart = mem_strdup(r->apart);
+	p->separate_reason = mem_strdup(r->separate_reason);
 	if (r->within)
 		snprintf(p->within, sizeof p->within, "%s", r->within);
 }
@@ -394,7 +394,8 @@ static void on_session_sandbox(struct engine *engine, void *ctx, const struct er
 	if (e) {
 		r->sandbox_id = NULL;
 		if (!(e->code == ERR_INVALID && strcmp(e->field, "profile") == 0))
-			r->apart = h->apart = mem_printf("that of the session cannot be created: %s", e->message);
+			r->separate_reason = h->separate_reason = mem_printf(
+				"that of the session cannot be created: %s", e->message);
 	}
 	start_held(engine, h);
 }

@@ -276,7 +276,7 @@ static uint64_t item_deadline(const struct job *j, const struct job_item_doc *d)
 	return each > UINT64_MAX / 2000 - d->startedAt / 1000 ? UINT64_MAX : d->startedAt + each * 1000;
 }
 
-/* The end of its turn ends the item (job_on_turn_failed): the next attempt must not work beside it. */
+/* The end of its turn ends the item (job_on_turn_failed): the next attempt must not begin before. */
 static void item_timed_out(struct engine *engine, const struct job *j, const struct job_item_doc *d)
 {
 	if (agent_turn_open(engine, d->turnId))

@@ -133,7 +133,7 @@ static void handle_due(struct engine *engine, const struct task *t, enum due due
 	const struct attempt_end end = attempt_end_at(due);
 	char turn[ID_SIZE];
 
-	/* The end of the turn ends the attempt (task_on_turn_failed): the next one must not work beside it. */
+	/* The end of the turn ends the attempt (task_on_turn_failed): the next one must not begin before. */
 	if (t->d.attemptOpen && task_agent_turn(t, turn) && agent_turn_open(engine, turn))
 		return agent_turn_interrupt(engine, turn, end.message);
 	struct transaction *tx = transaction_new_internal(engine);

@@ -187,7 +187,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	}
 }
 
-/* Checks first whether there is anything to settle, so that the user is not asked in vain. */
+/* Checks first whether there is anything to settle, so that the user is not asked needlessly. */
 void mcp_tool_changes(struct mcp_call *c)
 {
 	json_t *params;
