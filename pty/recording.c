@@ -82,23 +82,12 @@ void recording_output(struct recording *r, uint64_t at_us, const void *p, size_t
 		write_event(r, at_us, "o", s, whole, out);
 }
 
-void recording_input(struct recording *r, uint64_t at_us, const void *p, size_t n, struct buf *out)
-{
-	if (n)
-		write_event(r, at_us, "i", p, n, out);
-}
-
 void recording_resize(struct recording *r, uint64_t at_us, unsigned rows, unsigned cols, struct buf *out)
 {
 	char size[32];
 	int n = snprintf(size, sizeof(size), "%ux%u", cols, rows);
 
 	write_event(r, at_us, "r", size, (size_t)n, out);
-}
-
-void recording_marker(struct recording *r, uint64_t at_us, const char *label, struct buf *out)
-{
-	write_event(r, at_us, "m", label, strlen(label), out);
 }
 
 void recording_end(struct recording *r, struct buf *out)

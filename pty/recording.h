@@ -37,9 +37,7 @@ struct recording {
 /* All functions below append complete lines to `out`. Times that go backwards are replaced with the previous one. */
 void recording_begin(struct recording *r, const struct recording_header *h, uint64_t start_us, struct buf *out);
 void recording_output(struct recording *r, uint64_t at_us, const void *p, size_t n, struct buf *out);
-void recording_input(struct recording *r, uint64_t at_us, const void *p, size_t n, struct buf *out);
 void recording_resize(struct recording *r, uint64_t at_us, unsigned rows, unsigned cols, struct buf *out);
-void recording_marker(struct recording *r, uint64_t at_us, const char *label, struct buf *out);
 /* Writes the rest of a split character. */
 void recording_end(struct recording *r, struct buf *out);
 

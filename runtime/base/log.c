@@ -66,10 +66,6 @@ void log_setup(const char *name, enum log_level level, bool json)
 	log_times = !json && log_stderr_is_file();
 }
 
-enum log_level log_level_get(void) { return log_most; }
-
-bool log_is_json(void) { return log_json; }
-
 const char *log_line_message(const char *line)
 {
 	size_t n = strspn(line, "0123456789-T:.Z");

@@ -14,8 +14,6 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_setup(const char *name, enum log_level level, bool json);
-enum log_level log_level_get(void);
-bool log_is_json(void);
 /* A line of a log file without the time at its beginning, if it has one. */
 const char *log_line_message(const char *line);
 

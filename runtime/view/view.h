@@ -225,8 +225,6 @@ int view_live_processes(struct store *s, view_each_fn fn, void *ctx, struct err 
 int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e);
 /* The system session, its first thread and its system turn. 0 found, 1 not there yet, −1 failure. */
 int view_system_ids(struct store *s, char session[72], char thread[72], char turn[72], struct err *e);
-/* The daemon's own document (system session, reconstructions and counts of the last one). 0, 1 or −1. */
-int view_runtime(struct store *s, struct buf *out, struct err *e);
 /*
  * Outputs that retention may remove: not expired, of processes that ended below `floor`, oldest end first, at most
  * `limit` processes' in one call (call again once output.expired is written for them).

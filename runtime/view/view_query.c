@@ -548,8 +548,3 @@ int view_system_ids(struct store *s, char session[72], char thread[72], char tur
 	id_copy(turn, b.system_turn);
 	return 0;
 }
-
-int view_runtime(struct store *s, struct buf *out, struct err *e)
-{
-	return store_model_get(s, VIEW_RUNTIME, VIEW_RUNTIME_ID, out, e);
-}

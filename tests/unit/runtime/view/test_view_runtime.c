@@ -1,5 +1,6 @@
 /* The runtime itself: the system session, and the documents that a recovery reads. */
 
+#include "runtime/view/view_documents.h"
 #include "tests/unit/runtime/view/rig.h"
 
 START_TEST(the_system_session_is_found)
@@ -25,7 +26,7 @@ START_TEST(the_system_session_is_found)
 	ck_assert_str_eq(session, "sess_s");
 	ck_assert_str_eq(thread, "thr_s");
 	ck_assert_str_eq(turn, "turn_s");
-	ck_assert_int_eq(view_runtime(store, &out, &e), 0);
+	ck_assert_int_eq(store_model_get(store, VIEW_RUNTIME, VIEW_RUNTIME_ID, &out, &e), 0);
 	is_number(value_of(&out), "alive", 1);
 	is_number(value_of(&out), "lost", 2);
 	is_number(value_of(&out), "reconstructions", 1);
