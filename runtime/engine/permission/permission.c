@@ -18,16 +18,15 @@
 #include "policy/decision.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/path.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/judged_paths.h"
 #include "runtime/engine/permission/permission_private.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/policy/session_rules.h"
 #include "runtime/engine/process/exec_overrides.h"
 #include "runtime/engine/process/process.h"
-#include "runtime/engine/tool/tool.h"
 #include "runtime/view/view_documents.h"
 
 #include <limits.h>
@@ -50,53 +49,6 @@ static bool is_wider(const struct sandbox_request *s)
 	const struct profile_change *c = &s->change;
 
 	return c->nread || c->nwrite || c->nhosts || (c->network && strcmp(c->network, "none") != 0);
-}
-
-struct judged_paths {
-	struct command_path *path;
-	char **text;
-	size_t count;
-};
-
-/* How a gateway's file operation (start_spec.c) accesses the path at this index; 0 = the argument is not a path. */
-static unsigned operation_access(const struct start_request *r, size_t i)
-{
-	const char *name = r->argc >= 5 && strcmp(r->argv[1], "fs") == 0 ? r->argv[2] : "";
-	bool tree = name[0] && strchr(r->argv[3], 'r');
-
-	if (strcmp(name, "copy") == 0)
-		return (i == 0 ? COMMAND_READS : COMMAND_WRITES) | (tree ? COMMAND_RECURSES : 0);
-	return strcmp(name, "remove") == 0 ? COMMAND_WRITES | COMMAND_DELETES | (tree ? COMMAND_RECURSES : 0) : 0;
-}
-
-static void judged_paths_make(const struct start_request *r, const char *cwd, struct judged_paths *ret)
-{
-	char clean[PATH_MAX];
-	struct err e = ERR_INIT;
-
-	ret->path = mem_zalloc(r->ntool_paths + 1, sizeof *ret->path);
-	ret->text = mem_zalloc(r->ntool_paths + 1, sizeof *ret->text);
-	for (size_t i = 0; i < r->ntool_paths; i++) {
-		mem_auto char *whole = r->tool_paths[i][0] == '/' ? mem_strdup(r->tool_paths[i])
-								  : mem_printf("%s/%s", cwd, r->tool_paths[i]);
-		bool exact = path_clean(whole, clean, &e) == 0;
-		unsigned access = operation_access(r, i);
-
-		ret->text[ret->count] = mem_strdup(exact ? clean : whole);
-		ret->path[ret->count] = (struct command_path){ .path = ret->text[ret->count],
-							       .word = r->tool_paths[i],
-							       .exact = exact,
-							       .access = access ? access : tool_access(r->tool) };
-		ret->count++;
-	}
-}
-
-static void judged_paths_done(struct judged_paths *p)
-{
-	for (size_t i = 0; i < p->count; i++)
-		free(p->text[i]);
-	free(p->text);
-	free(p->path);
 }
 
 /* The same command in the same sandbox was allowed for the rest of the session. */
@@ -427,79 +379,100 @@ static struct analysis_options analysis_of(const struct process *p, const struct
 	};
 }
 
-bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
-		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c)
-{
-	exec_overrides_auto struct exec_overrides env = { 0 };
-	exec_overrides_make(p->engine, p->by.uid, r, f, &env);
-	const struct analysis_options how = analysis_of(p, f, &env);
-	command_facts_auto struct command_facts own = { 0 };
-	tool_command_auto struct tool_command command = { 0 };
-	struct judged_paths paths = { 0 };
-	const struct policy_rules *session = NULL;
-	struct policy_decision decision;
-	struct err unread = ERR_INIT;
+/* What the decision about a start depends on. `request` points into it. */
+struct judged_start {
+	struct exec_overrides env;
+	struct analysis_options how;
+	struct command_facts own, facts;
+	struct judged_paths paths;
+	struct err unread; /* code 0: the session's own rules were read */
+	struct policy_request request;
+};
 
-	struct command_facts facts = analyse_start(p, argv, argc, &how, &own);
-	facts.env = env.shown;
-	facts.nenv = env.nshown;
-	record_exec_env(p, &env);
+static void judged_start_make(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
+			      const char *const *argv, size_t argc, const struct policy_rules *rules,
+			      struct judged_start *ret)
+{
+	const struct policy_rules *session = NULL;
+
+	*ret = (struct judged_start){ .unread = ERR_INIT };
+	exec_overrides_make(p->engine, p->by.uid, r, f, &ret->env);
+	ret->how = analysis_of(p, f, &ret->env);
+	ret->facts = analyse_start(p, argv, argc, &ret->how, &ret->own);
+	ret->facts.env = ret->env.shown;
+	ret->facts.nenv = ret->env.nshown;
 	if (r->tool)
-		judged_paths_make(r, p->cwd, &paths);
+		judged_paths_make(r, p->cwd, &ret->paths);
 	if (!is_new_session(p, r))
-		(void)session_rules_of(p->engine, p->session_id, &session, &unread);
-	const struct policy_request request = {
+		(void)session_rules_of(p->engine, p->session_id, &session, &ret->unread);
+	ret->request = (struct policy_request){
 		.uid = p->uid,
 		.argv = argv,
 		.argc = argc,
 		.command_line = p->command_line,
 		.cwd = p->cwd,
-		.workspace = how.workspace,
-		.home = how.home,
+		.workspace = ret->how.workspace,
+		.home = p->home,
 		.profile = p->profile,
 		.unconfined = !f->profile.confined,
 		.wider = is_wider(&r->sandbox),
 		.mode = p->mode,
 		.justification = p->justification,
-		.facts = r->tool && r->tool_runner ? NULL : &facts,
+		.facts = r->tool && r->tool_runner ? NULL : &ret->facts,
 		.tool = r->tool,
-		.tool_path = paths.path,
-		.ntool_paths = paths.count,
+		.tool_path = ret->paths.path,
+		.ntool_paths = ret->paths.count,
 		.tool_host = r->tool_host,
 		.foreign = r->tool_runner != NULL,
 		.rules = rules,
 		.session_rules = session,
 	};
-	const struct rules_query use = { .facts = &facts,
+}
+
+static void judged_start_done(struct judged_start *s)
+{
+	judged_paths_done(&s->paths);
+	command_facts_done(&s->own);
+	exec_overrides_done(&s->env);
+}
+
+bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
+		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c)
+{
+	__attribute__((cleanup(judged_start_done))) struct judged_start s;
+	tool_command_auto struct tool_command command = { 0 };
+	struct policy_decision decision;
+
+	judged_start_make(p, r, f, argv, argc, rules, &s);
+	record_exec_env(p, &s.env);
+	const struct rules_query use = { .facts = &s.facts,
 					 .tool = r->tool,
-					 .path = paths.path,
-					 .npaths = paths.count,
-					 .bases = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
+					 .path = s.paths.path,
+					 .npaths = s.paths.count,
+					 .bases = { .cwd = p->cwd, .workspace = s.how.workspace, .home = p->home } };
 	const struct rules_query command_use = { .facts = &command.facts, .bases = use.bases };
 	const struct hook_evaluation judging = { .process = p,
 						 .request = r,
 						 .hooks = rules ? rules->hooks : NULL,
 						 .use = &use,
 						 .command_use = &command_use };
-	const struct policy_request *decided = &request;
+	const struct policy_request *decided = &s.request;
 	if (!decide_without_rules(p, r, f, &decision)) {
-		policy_decide(&request, &decision);
-		decided = decide_command_of_tool(r, &request, &how, &command, &decision);
+		policy_decide(&s.request, &decision);
+		decided = decide_command_of_tool(r, &s.request, &s.how, &command, &decision);
 	}
-	/* The session's own rules cannot be read, and one of them might deny this. */
-	if (unread.code && !owner_is_internal(p->owner))
-		overrule_decision(&decision, POLICY_DENY, POLICY_BY_RULE, "%s", unread.message);
-	bool wait = ask_hooks(&judging, &decision);
-	if (!wait) {
-		if (decision.answer == POLICY_ASK || (r->approval && decision.answer == POLICY_ALLOW))
-			decide_asked(p, r, c, &decision);
-		if (r->approval)
-			id_copy(p->action_id, r->approval->action_id);
-		record_suggestions(p, decided, &decision);
-		record_decision(p, &decision, argv, argc, &facts);
-	}
-	judged_paths_done(&paths);
-	return wait;
+	/* One of the session's own rules might deny this. */
+	if (s.unread.code && !owner_is_internal(p->owner))
+		overrule_decision(&decision, POLICY_DENY, POLICY_BY_RULE, "%s", s.unread.message);
+	if (ask_hooks(&judging, &decision))
+		return true;
+	if (decision.answer == POLICY_ASK || (r->approval && decision.answer == POLICY_ALLOW))
+		decide_asked(p, r, c, &decision);
+	if (r->approval)
+		id_copy(p->action_id, r->approval->action_id);
+	record_suggestions(p, decided, &decision);
+	record_decision(p, &decision, argv, argc, &s.facts);
+	return false;
 }
 
 int permission_fact(const struct process *p, struct transaction *tx)
