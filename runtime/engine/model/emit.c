@@ -121,14 +121,30 @@ static void write_members(const struct emit_event *ev, const struct caller *c, s
 	}
 }
 
-static int emit_one(struct engine *engine, struct transaction *tx, const struct emit_event *ev, size_t i,
-		    const struct caller *c, char turn[ID_SIZE], struct cost_pending *pending, struct err *e)
+/* A stream repeats the same ids: only those that differ from the previous event's are checked. */
+static int check_ids(struct engine *engine, const struct emit_event *ev, size_t i, uint32_t uid, struct err *e)
 {
 	static const enum id_field checked[] = { ID_THREAD, ID_TURN, ID_TASK, ID_PROCESS, ID_EVIDENCE };
+
+	for (size_t k = 0; k < countof(checked); k++) {
+		const char *id = ev->ids[checked[k]], *same = i ? (ev - 1)->ids[checked[k]] : NULL;
+
+		if (!id || (same && strcmp(id, same) == 0))
+			continue;
+		int r = emit_scope_of(engine, checked[k], id, ev->ids[ID_SESSION], uid, e);
+		if (r)
+			return r < 0 ? -1
+				     : emit_refuse(e, ERR_NOT_FOUND, i, id_field_member(checked[k]),
+						   "is not known, or not of this session");
+	}
+	return 0;
+}
+
+/* Whether the client may write this event; `ev` is the i-th of the request. */
+static int check_event(struct engine *engine, const struct emit_event *ev, size_t i, const struct caller *c,
+		       enum event_type *ret_type, struct view_session_brief *ret_session, struct err *e)
+{
 	int type = event_type_find(ev->type, strlen(ev->type));
-	struct view_session_brief session;
-	struct event_draft d = { 0 };
-	char thread[ID_SIZE];
 
 	if (type < 0)
 		return emit_refuse(e, ERR_INVALID, i, "type", "is not an event type; see docs/events.md");
@@ -139,24 +155,24 @@ static int emit_one(struct engine *engine, struct transaction *tx, const struct 
 		return emit_refuse(e, ERR_INVALID, i, "sessionId", "is missing");
 	if (strcmp(ev->ids[ID_SESSION], (ev - i)->ids[ID_SESSION]) != 0)
 		return emit_refuse(e, ERR_INVALID, i, "sessionId", "is not the session of the first event");
-	int r = view_session_brief(engine->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
+	int r = view_session_brief(engine->o.store, c->uid, ev->ids[ID_SESSION], ret_session, e);
 	if (r != 0)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "sessionId", "is not known");
-	for (size_t k = 0; k < countof(checked); k++) {
-		/* A stream repeats the same ids: check only those that differ from the previous event's. */
-		const char *id = ev->ids[checked[k]], *same = i ? (ev - 1)->ids[checked[k]] : NULL;
-
-		if (!id || (same && strcmp(id, same) == 0))
-			continue;
-		r = emit_scope_of(engine, checked[k], id, ev->ids[ID_SESSION], session.uid, e);
-		if (r)
-			return r < 0 ? -1
-				     : emit_refuse(e, ERR_NOT_FOUND, i, id_field_member(checked[k]),
-						   "is not known, or not of this session");
-	}
-	if (emit_check_turn(engine, ev, i, c, e) < 0)
+	*ret_type = (enum event_type)type;
+	if (check_ids(engine, ev, i, ret_session->uid, e) < 0)
 		return -1;
-	d.type = (enum event_type)type;
+	return emit_check_turn(engine, ev, i, c, e);
+}
+
+static int emit_one(struct engine *engine, struct transaction *tx, const struct emit_event *ev, size_t i,
+		    const struct caller *c, char turn[ID_SIZE], struct cost_pending *pending, struct err *e)
+{
+	struct view_session_brief session;
+	struct event_draft d = { 0 };
+	char thread[ID_SIZE];
+
+	if (check_event(engine, ev, i, c, &d.type, &session, e) < 0)
+		return -1;
 	d.uid = session.uid;
 	memcpy(d.ids, ev->ids, sizeof d.ids);
 	if ((event_info(d.type)->required_ids & (1u << ID_TURN)) && !d.ids[ID_TURN]) {
