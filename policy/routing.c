@@ -145,7 +145,7 @@ static void sort_candidates(struct routing_outcome *o, const struct routing_requ
 }
 
 /* A sentence for people, and whether an override would help. */
-static void explain_outcome(struct routing_outcome *o, const struct routing_request *r)
+static void explain_outcome(struct routing_outcome *o)
 {
 	const struct policy_model *m = o->eligible ? o->candidate[0].model : NULL;
 
@@ -202,5 +202,5 @@ void routing_decide(const struct model_list *models, const struct routing_reques
 		    : ret->eligible == 1                    ? ROUTING_SINGLE
 		    : asked                                 ? ROUTING_REQUESTED
 							    : ROUTING_RANKED;
-	explain_outcome(ret, r);
+	explain_outcome(ret);
 }

@@ -253,7 +253,7 @@ static int compare_keys(const MDB_val *a, const MDB_val *b)
 }
 
 /* By their texts: a program of an earlier version may have stored one that is not compressed. */
-static bool same_doc(struct verify *y, const MDB_val *key, const MDB_val *stored, const MDB_val *fresh)
+static bool same_doc(const MDB_val *key, const MDB_val *stored, const MDB_val *fresh)
 {
 	buf_auto struct buf a_space = BUF_INIT, b_space = BUF_INIT;
 	struct err bad = ERR_INIT;
@@ -292,7 +292,7 @@ static int compare_models(struct verify *y, MDB_cursor *stored, MDB_cursor *fres
 			add_model_problem(y, &sk, "is stored, but does not follow from the log");
 		else if (cmp > 0)
 			add_model_problem(y, &fk, "is missing");
-		else if (!same_doc(y, &sk, &sv, &fv))
+		else if (!same_doc(&sk, &sv, &fv))
 			add_model_problem(y, &sk, "differs from the projection of the log");
 		if (cmp <= 0)
 			src = next_stored(stored, &sk, &sv);

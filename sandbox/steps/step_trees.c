@@ -237,7 +237,7 @@ static int clear_way(struct trees *t, uint32_t i)
 }
 
 /* On an overlay a missing name is simply created, and marked as not the command's. It is removed with the overlay. */
-static int make_in_overlay(struct step_context *c, int at, const char *name, bool folder)
+static int make_in_overlay(int at, const char *name, bool folder)
 {
 	if (folder && mkdirat(at, name, 0555) < 0)
 		return -1;
@@ -297,7 +297,7 @@ static int walk_path(struct step_context *c, uint32_t i, const char *base, const
 		bool last = !*p;
 		fd_auto int next = tree_below(at, name);
 		bool make = cow && (last || !(flags & PLAN_MOUNT_IN_PARENT));
-		if (next < 0 && errno == ENOENT && make && make_in_overlay(c, at, name, !last || !hide) == 0)
+		if (next < 0 && errno == ENOENT && make && make_in_overlay(at, name, !last || !hide) == 0)
 			next = tree_below(at, name);
 		if (next < 0 || !tree_is_mount(next))
 			record_file(c, i, (size_t)(p - path), 0, next);

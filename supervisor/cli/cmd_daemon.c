@@ -234,7 +234,7 @@ int daemon_drain(struct cli *c)
 /* ---- logs ---- */
 
 /* The log is next to the store. A service logs to the journal. */
-static int open_log(struct cli *c)
+static int open_log(void)
 {
 	struct home homes[HOME_CANDIDATES_MAX];
 	size_t n = home_candidates(getuid(), homes);
@@ -285,7 +285,7 @@ int daemon_logs(struct cli *c)
 
 	if (tail && (!tail[0] || strspn(tail, "0123456789") != strlen(tail) || strlen(tail) > 18))
 		return cli_usage(c, "option '--tail': '%s' is not a number of lines", tail);
-	if ((fd = open_log(c)) < 0)
+	if ((fd = open_log()) < 0)
 		return EXIT_FAILED;
 	(void)lseek(fd, tail ? tail_start(fd, strtoull(tail, NULL, 10)) : 0, SEEK_SET);
 	while ((n = read(fd, piece, LOG_PIECE)) > 0 || (n == 0 && opts_has(&c->opts, OPT_daemon_FOLLOW))) {

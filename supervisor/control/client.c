@@ -55,7 +55,7 @@ struct account *control_account(struct control *k, uint32_t uid)
 	return a;
 }
 
-void account_release(struct control *k, struct account *a)
+void account_release(struct account *a)
 {
 	if (--a->users)
 		return;
@@ -112,7 +112,7 @@ struct client *client_new(struct control *k, int fd, const struct peer *peer)
 static void client_free(struct client *cl)
 {
 	LIST_REMOVE(cl, entry);
-	account_release(cl->control, cl->account);
+	account_release(cl->account);
 	shutdown(cl->fd, SHUT_RDWR); /* close() is not enough: known_peer.h may keep a copy of the descriptor */
 	close(cl->fd);
 	free(cl);

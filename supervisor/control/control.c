@@ -101,7 +101,7 @@ static int check_peer(struct control *k, int fd, struct peer *ret, struct err *e
 		return -1;
 	struct account *a = control_account(k, ret->uid);
 	bool full = a->connections >= k->o.config->max_connections_per_uid;
-	account_release(k, a);
+	account_release(a);
 	if (full)
 		return err_set(e, ERR_EXHAUSTED, "uid %u already has %llu connections (maxConnectionsPerUid)", ret->uid,
 			       (unsigned long long)k->o.config->max_connections_per_uid);

@@ -74,7 +74,7 @@ struct control {
 #define CONTROL_SCRATCH (64u * 1024)
 
 struct account *control_account(struct control *k, uint32_t uid); /* users + 1 */
-void account_release(struct control *k, struct account *a);       /* users − 1 */
+void account_release(struct account *a);                          /* users − 1 */
 /* Schedules control's next turn, after the loop has checked all sockets. */
 void control_turn(struct control *k);
 bool control_over_quota(const struct control *k, const struct account *a);

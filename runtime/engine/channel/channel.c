@@ -124,7 +124,7 @@ void engine_connect_channel(struct engine *engine, const struct channel_request 
 	doc.uid = c->uid;
 	id_copy(doc.sessionId, r->session_id);
 	if (!e.code && !r->session_id) {
-		session_make(engine, tx, c, "channel", r->title, doc.sessionId);
+		session_make(tx, c, "channel", r->title, doc.sessionId);
 	} else if (!e.code) {
 		int found = view_session_brief(engine->o.store, c->uid, r->session_id, &s, &e);
 		if (found > 0)

@@ -338,7 +338,7 @@ void process_answer_start(struct process *p);
 
 /* process_session.c: each process belongs to a session, a thread and a turn, created if the request names none */
 /* −1 with e if an id is unknown to the uid or the ids do not belong together. Adds no facts. */
-int process_find_session(struct process *p, const struct start_request *r, const struct caller *c, struct err *e);
+int process_find_session(struct process *p, const struct start_request *r, struct err *e);
 int process_session_facts(struct process *p, struct transaction *tx); /* for those that this process creates */
 /* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
 int process_session_end_facts(struct process *p, struct transaction *tx, const char *status, const char *category,

@@ -487,7 +487,7 @@ void process_submit_end(struct process *p)
 
 /* ---- waiting clients ---- */
 
-static void answer_terminated(struct process *p, struct process_waiter *w, struct buf *out)
+static void answer_terminated(struct process *p, struct buf *out)
 {
 	struct ending how;
 	struct jw j = jw_on(out);
@@ -540,7 +540,7 @@ static void answer_waiter(struct process *p, struct process_waiter *w, bool time
 	struct err e = ERR_INIT;
 
 	if (w->terminate)
-		answer_terminated(p, w, &out);
+		answer_terminated(p, &out);
 	else if (w->brief && has_completed(p))
 		write_completed(p, &out);
 	else if (write_waited(p->engine->o.store, VIEW_ANY_UID, p->id, w->brief, timed_out, &out, &e) < 0) {

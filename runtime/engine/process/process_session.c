@@ -75,7 +75,7 @@ static int check_same_id(const char *field, const char *given, const char *found
 	return session_field_err(e, ERR_INVALID, field, "does not belong to the others that were given", given);
 }
 
-int process_find_session(struct process *p, const struct start_request *r, const struct caller *c, struct err *e)
+int process_find_session(struct process *p, const struct start_request *r, struct err *e)
 {
 	if (!p->step_id[0])
 		id_make(ID_KIND_STEP, p->step_id);

@@ -62,8 +62,8 @@ int session_system_facts(struct engine *engine, struct transaction *tx)
 	return system_turn_submitted(tx, s);
 }
 
-int session_make(struct engine *engine, struct transaction *tx, const struct caller *c, const char *origin,
-		 const char *title, char ret_session[ID_SIZE])
+int session_make(struct transaction *tx, const struct caller *c, const char *origin, const char *title,
+		 char ret_session[ID_SIZE])
 {
 	const struct session_request r = { .title = title };
 	const struct requester by = requester_of(c);

@@ -27,8 +27,8 @@ int session_created_fact(struct transaction *tx, struct scope s, const char *kin
 /* Creates the system session of a new store, with its thread and turn. */
 int session_system_facts(struct engine *engine, struct transaction *tx);
 /* Creates a session with its first thread, for a request that names none. */
-int session_make(struct engine *engine, struct transaction *tx, const struct caller *c, const char *origin,
-		 const char *title, char ret_session[ID_SIZE]);
+int session_make(struct transaction *tx, const struct caller *c, const char *origin, const char *title,
+		 char ret_session[ID_SIZE]);
 /* The session's system turn (created on first use) and its thread, for facts that have no turn of their own. */
 int session_system_turn(struct engine *engine, struct transaction *tx, uint32_t uid, const char *session,
 			char ret_thread[ID_SIZE], char ret_turn[ID_SIZE], struct err *e);

@@ -452,7 +452,7 @@ static int complete_process(struct process *p, struct start_pass *s)
 
 	if ((r->approval ? take_approval(p, r->approval)
 	     : r->hooked ? take_hooked(p, r->hooked)
-			 : process_find_session(p, r, s->caller, &s->e)) < 0 ||
+			 : process_find_session(p, r, &s->e)) < 0 ||
 	    confine_for_mode(p, s) < 0 || process_ports_want(p, r, &s->e) < 0 ||
 	    process_plan_build(p, r, &s->setup, s->argv, s->argc, &s->plan, &s->e) < 0)
 		return -1;

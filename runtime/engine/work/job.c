@@ -245,7 +245,7 @@ void engine_create_job(struct engine *engine, const json_t *params, const struct
 	if (r < 0 || e.code || (r > 0 && making_check(&k, &e) < 0))
 		return transaction_reject(tx, &e);
 	if (r > 0 && k.makes_session)
-		session_make(engine, tx, c, "session", NULL, k.d.sessionId);
+		session_make(tx, c, "session", NULL, k.d.sessionId);
 	if (r > 0 && created_facts(&k, tx, &e) < 0)
 		return transaction_reject(tx, &e);
 	jw_kstr(&tx->w, "jobId", k.d.jobId);
@@ -260,8 +260,8 @@ void engine_create_job(struct engine *engine, const json_t *params, const struct
 /* ---- the end ---- */
 
 /* Records the intent. No new item starts from then on; the final event follows when nothing of the job runs. */
-static void job_end(struct engine *engine, const struct job *j, const char *end_reason, const char *why,
-		    struct transaction *tx, const struct caller *c)
+static void job_end(const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
+		    const struct caller *c)
 {
 	const struct job_counts_part counts = job_counts(&j->d, "", "");
 
@@ -292,7 +292,7 @@ void engine_cancel_job(struct engine *engine, const json_t *params, const struct
 		return transaction_reject(tx, &e);
 	/* Harmless when repeated: a second request only asks the items to end again. */
 	if (strcmp(j.d.status, "cancelling") != 0)
-		job_end(engine, &j, "cancelled", param_str(params, "reason"), tx, c);
+		job_end(&j, "cancelled", param_str(params, "reason"), tx, c);
 	transaction_after_commit(tx, end_items, j.d.jobId);
 	jw_kstr(&tx->w, "jobId", j.d.jobId);
 	jw_kstr(&tx->w, "status", "cancelling");
@@ -434,7 +434,7 @@ static void end_job(struct engine *engine, const char *job_id, const char *end_r
 	if (job_read(engine, job_id, &j, &e) != 0 || job_doc_ended(&j.d) || strcmp(j.d.status, "cancelling") == 0)
 		return;
 	struct transaction *tx = transaction_new_internal(engine);
-	job_end(engine, &j, end_reason, why, tx, NULL);
+	job_end(&j, end_reason, why, tx, NULL);
 	transaction_after_commit(tx, end_items, job_id);
 	transaction_commit(tx);
 }

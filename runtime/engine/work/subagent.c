@@ -52,9 +52,9 @@ static int subagent_load(struct engine *engine, const char *id, const struct cal
 /* ---- facts ---- */
 
 /* Keeps `closing` as long as the subagent is being closed: each status replaces the one before. */
-static void subagent_status_fact(struct engine *engine, struct transaction *tx, const struct subagent_doc *d,
-				 const char *status, const char *reason, bool resumed, bool closing,
-				 const char *process_id, const char *request_id)
+static void subagent_status_fact(struct transaction *tx, const struct subagent_doc *d, const char *status,
+				 const char *reason, bool resumed, bool closing, const char *process_id,
+				 const char *request_id)
 {
 	EMIT(subagent_status, tx, subagent_scope(d, process_id, request_id),
 	     .envelope = { .status = status, .status_reason = reason }, .status = status, .resumed = resumed,
@@ -246,8 +246,7 @@ void engine_spawn_subagent(struct engine *engine, const json_t *params, const st
 		input_fact(tx, &doc, input, false);
 	/* Without a command it is the client's, and running from the start. */
 	if (!start)
-		subagent_status_fact(engine, tx, &doc, "running", "its client runs it", false, false, NULL,
-				     c->request_id);
+		subagent_status_fact(tx, &doc, "running", "its client runs it", false, false, NULL, c->request_id);
 	else
 		transaction_after_commit(tx, subagent_launch, doc.subagentId);
 	/* The input waits in memory until the process has started (subagent_wait.c). */
@@ -299,7 +298,7 @@ static void on_process_started(struct process *p, struct transaction *tx)
 
 	if (!subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
-	subagent_status_fact(p->engine, tx, &d, "running", NULL, false, d.closing, p->id, NULL);
+	subagent_status_fact(tx, &d, "running", NULL, false, d.closing, p->id, NULL);
 	/* The input was recorded with its request; now there is a process to read it. */
 	subagent_give_first_input(p->engine, &d, p->id);
 }
@@ -438,7 +437,7 @@ void engine_resume_subagent(struct engine *engine, const json_t *params, const s
 		return transaction_reject(tx, &e);
 	}
 	/* A resumed subagent keeps its id and thread, and gets a new process. */
-	subagent_status_fact(engine, tx, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
+	subagent_status_fact(tx, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
 			     c->request_id);
 	subagent_forget_input(engine, id); /* of a start that was rejected */
 	if (input)
@@ -516,8 +515,7 @@ static void close_one(struct transaction *tx, const struct subagent_doc *doc, co
 	struct process *p = live_process(tx->engine, doc->subagentId);
 
 	if (p)
-		subagent_status_fact(tx->engine, tx, doc, doc->status, reason, false, true, p->id,
-				     tx->caller.request_id);
+		subagent_status_fact(tx, doc, doc->status, reason, false, true, p->id, tx->caller.request_id);
 	else
 		subagent_closed_fact(tx, doc, reason, tx->caller.request_id);
 	transaction_after_commit(tx, p ? end_process : subagent_ended, doc->subagentId);

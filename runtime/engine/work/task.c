@@ -250,7 +250,7 @@ static int create(struct creation *k, struct transaction *tx, struct err *e)
 	if (check_creation(k, e) < 0)
 		return -1;
 	if (k->makes_session)
-		session_make(k->engine, tx, c, "session", NULL, k->d.sessionId);
+		session_make(tx, c, "session", NULL, k->d.sessionId);
 	if (created_facts(k, tx, e) < 0)
 		return -1;
 	if (!is_draft(k->params))

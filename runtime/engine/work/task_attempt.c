@@ -220,7 +220,7 @@ void task_attempt_completed(struct engine *engine, const struct task *t, struct 
 }
 
 /* The final event of a task that is not retried. */
-static void ended_fact(struct engine *engine, const struct task *t, struct transaction *tx, const struct caller *c,
+static void ended_fact(const struct task *t, struct transaction *tx, const struct caller *c,
 		       const struct attempt_end *end)
 {
 	const struct last_error_part error = error_of(end, false);
@@ -272,7 +272,7 @@ void task_attempt_failed(struct engine *engine, const struct task *t, struct tra
 		return blocked_fact(t, tx, c, "permission", NULL, end->message);
 	/* A loss stays visible in the log even if the task is retried. */
 	if (!again || strcmp(end->status, "lost") == 0)
-		ended_fact(engine, t, tx, c, end);
+		ended_fact(t, tx, c, end);
 	if (!again)
 		return;
 	const uint64_t wait_ms = retry_backoff_ms(t->d.retryPolicy, made == VIEW_ABSENT ? 1 : made),

@@ -229,7 +229,7 @@ static void catch_interrupts(void)
 }
 
 /* Says how it ended, and returns the exit status for it. */
-static int report_end(struct cli *c, const struct fleet_task *t)
+static int report_end(const struct fleet_task *t)
 {
 	char note[512];
 	int status = task_view_exit(t, note);
@@ -272,7 +272,7 @@ int fleet_run(struct cli *c)
 	}
 	if (f.json)
 		(void)print_task(&t.task);
-	return report_end(c, &t.task);
+	return report_end(&t.task);
 }
 
 int fleet_logs(struct cli *c)
@@ -418,5 +418,5 @@ int fleet_wait(struct cli *c)
 	}
 	if ((status = print_outcome(c, &list, &o)))
 		return status;
-	return list.n == 1 ? report_end(c, &list.v[0].task) : o.counts[FLEET_COMPLETED] == list.n ? 0 : EXIT_FAILED;
+	return list.n == 1 ? report_end(&list.v[0].task) : o.counts[FLEET_COMPLETED] == list.n ? 0 : EXIT_FAILED;
 }

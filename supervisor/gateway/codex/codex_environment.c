@@ -43,7 +43,7 @@ static json_t *shell_json(void)
 }
 
 /* Reports no capabilities: each stands for a method, or an option of one, that bailiff does not have. */
-json_t *codex_environment_json(const struct codex_server *s)
+json_t *codex_environment_json(void)
 {
 	const struct passwd *pw = getpwuid(getuid());
 	const char *home = getenv("HOME");
@@ -61,7 +61,7 @@ json_t *codex_environment_json(const struct codex_server *s)
 	return info;
 }
 
-void codex_environment_info(struct codex_call *c) { codex_call_reply(c, codex_environment_json(c->server)); }
+void codex_environment_info(struct codex_call *c) { codex_call_reply(c, codex_environment_json()); }
 
 void codex_environment_status(struct codex_call *c) { codex_call_reply(c, json_pack("{ss}", "status", "ready")); }
 

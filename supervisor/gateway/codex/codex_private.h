@@ -200,7 +200,7 @@ void codex_process_justify(const json_t *metadata, const char *name, struct buf 
 #undef METHOD
 
 void codex_handle_free_all(struct codex_server *s);
-json_t *codex_environment_json(const struct codex_server *s);
+json_t *codex_environment_json(void);
 
 /* ---- the environment of a command ---- */
 

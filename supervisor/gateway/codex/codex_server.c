@@ -123,7 +123,7 @@ static void on_opened(struct codex_server *s)
 	s->opened = true;
 	session_reaper_set_session(s->o.reaper_fd, gateway_session_id(s->session));
 	codex_call_reply(c, json_pack("{ss so}", "sessionId", gateway_session_id(s->session), "environmentInfo",
-				      codex_environment_json(s)));
+				      codex_environment_json()));
 }
 
 static void request_events(struct codex_server *s);
