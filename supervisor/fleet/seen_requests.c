@@ -1,10 +1,12 @@
 #include "supervisor/fleet/seen_requests.h"
 
-#include "runtime/base/strmap.h"
+#include "runtime/base/hash.h"
+
+#include <string.h>
 
 bool seen_requests_repeats(struct seen_requests *s, uint64_t time, const char *nonce)
 {
-	const uint64_t hash = strmap_hash(nonce);
+	const uint64_t hash = hash64(nonce, strlen(nonce), 0);
 	size_t lowest = 0;
 
 	if (time <= s->forgotten)
