@@ -1,5 +1,5 @@
 #!/bin/sh
-# deb.sh BUILD VERSION [ARCH]: builds BUILD/deb/bailiff_VERSION_ARCH.deb with debhelper from a copy of this tree, and has lintian
+# deb.sh BUILD VERSION [ARCH]: builds BUILD/deb/bailiff_VERSION_ARCH.deb and bailiff-fleet_VERSION_ARCH.deb with debhelper from a copy of this tree, and has lintian
 # check it. With DEB_ROOT=DIR it builds inside that root filesystem, which build_root.sh makes (requires root): the way to build for
 # the other architecture.
 set -eu
@@ -53,10 +53,12 @@ run "dpkg-buildpackage --build=binary --host-arch=$arch --unsigned-changes --uns
 	{ tail -n 30 "$log" >&2; say "the build failed; its log is $log"; exit 1; }
 mv "$out/$arch"/*.deb "$out/"
 rm -rf "${out:?}/$arch"
-deb=$out/bailiff_${version}_$arch.deb
-if command -v lintian >/dev/null; then
-	lintian --fail-on error,warning --tag-display-limit 0 --allow-root "$deb" || { say "lintian complains about $deb"; exit 1; }
-else
-	say "not checked: lintian is not installed"
-fi
-echo "$deb"
+for package in bailiff bailiff-fleet; do
+	deb=$out/${package}_${version}_$arch.deb
+	if command -v lintian >/dev/null; then
+		lintian --fail-on error,warning --tag-display-limit 0 --allow-root "$deb" || { say "lintian complains about $deb"; exit 1; }
+	else
+		say "not checked: lintian is not installed"
+	fi
+	echo "$deb"
+done

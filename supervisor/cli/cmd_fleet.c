@@ -33,8 +33,8 @@ int fleet_verb(struct cli *c)
 	execvp(program, argv);
 	if (errno == ENOENT) {
 		cli_error("fleet: this installation has no bailiff-fleet-client");
-		cli_hint("it is built where libnats is installed (Debian: libnats-dev); the static tarball leaves it "
-			 "out");
+		cli_hint("the Debian package bailiff-fleet has it; from source, it is built where libnats is installed "
+			 "(Debian: libnats-dev); the static tarball leaves it out");
 	} else {
 		cli_error("fleet: start %s: %s", program, strerror(errno));
 	}

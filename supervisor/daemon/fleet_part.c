@@ -109,7 +109,7 @@ int fleet_part_find(const struct options *o, const char *config_file, bool privi
 	make_argv(o, ret);
 	if (!program[0]) {
 		log_warning("this daemon should be a node of a fleet, but bailiff-fleet is not installed next to this "
-			    "program: it takes no tasks");
+			    "program (the Debian package bailiff-fleet has it): it takes no tasks");
 		return 0;
 	}
 	snprintf(ret->program, sizeof(ret->program), "%s", program);

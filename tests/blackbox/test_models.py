@@ -140,7 +140,7 @@ def test_the_command_line_registers_models(home):
     fails("never given", "model", "add", "anthropic", "--key-file", SECRET)
     assert home.cli("model", "add", "anthropic", "--key-file", "key file", cwd=home.dir).text == "anthropic\n"
     fails("option '--base-url': missing", "model", "add", "acme")
-    fails("give --key-file", "model", "add", "openai", "--key-command", "echo sk-ant-api03-" + "x" * 40)
+    fails("put the key in a file with mode 0600", "model", "add", "openai", "--key-command", "echo sk-ant-api03-" + "x" * 40)
     home.cli("model", "add", "local", "--base-url", "http://127.0.0.1:11434/v1", "--model", "qwen3", "--context", "32768", "--default")
     table = home.cli("model", "list").text.splitlines()
     assert table[0].split()[:4] == ["NAME", "PROVIDER", "MODEL", "DIALECT"] and table[1].startswith("local ") and table[2].startswith("anthropic "), table

@@ -1,11 +1,12 @@
 #!/bin/sh
-# in_root.sh OLD.deb NEW.deb: the life of the package in a clean root filesystem where systemd does not run: install, use, upgrade under
+# in_root.sh OLD.deb NEW.deb [FLEET.deb]: the life of the package in a clean root filesystem where systemd does not run: install, use, upgrade under
 # running commands, remove, install again, purge. Prints TAP. tests/package/run starts it; nothing here is of the host.
 # shellcheck disable=SC2015,SC2016,SC2317 # functions and texts are run by check
 set -u
 
 old=$1
 new=$2
+fleet=${3:-}
 number=0
 daemon=
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
@@ -64,6 +65,16 @@ check "starts" start_daemon
 check "root's command runs" same "$(bailiff run -- sh -c 'echo hello')" hello
 check "a user's command runs as that user" same "$(as_user bailiff run -- id -u)" 1500
 check "a user's own daemon runs commands" same "$(as_user env BAILIFF_HOME=/home/tester/own bailiff run -- echo own)" own
+
+without_fleet() { bailiff fleet list --fleet nats://127.0.0.1:1 2>&1 | grep -q 'package bailiff-fleet'; }
+with_fleet() { bailiff fleet list --fleet nats://127.0.0.1:1 >/tmp/fleet 2>&1 || ! grep -q 'package bailiff-fleet' /tmp/fleet; }
+check "the fleet's package is named" without_fleet
+if [ -n "$fleet" ]; then
+	check "the fleet's package installs" apt-get install -y -qq --no-install-recommends "$fleet"
+	check "the fleet's programs run" with_fleet
+	check "the fleet's package can be removed" apt-get remove -y -qq bailiff-fleet
+	check "the rest still works" same "$(bailiff run -- echo rest)" rest
+fi
 
 # Two commands that end only after the upgrade, one of them in a foreground client of the old version.
 waits='echo before; while [ ! -e go ]; do sleep 0.1; done; echo after; exit 7'
