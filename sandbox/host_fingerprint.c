@@ -86,7 +86,7 @@ void fingerprint_unpin(struct host_fingerprint *s)
 /* ---- comparing ---- */
 
 /*
- * On older kernels (6.1 is one) tmpfs does not remember that a name is absent: looking for it in the cache alone says
+ * On many kernels tmpfs does not remember that a name is absent: looking for it in the cache alone says
  * nothing. A real lookup does not wait for a disk there.
  */
 static int open_absent(char *path)
@@ -238,8 +238,8 @@ static bool is_current(const struct fingerprint_folder *one, const struct plan_h
 static bool is_in_folder(int folder, const struct fingerprint_folder *one, const struct fingerprint_entry *m,
 			 const struct plan_head *plan)
 {
-	const struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-				      .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED };
+	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+				.resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED };
 	struct fingerprint_entry now = { .flags = m->flags };
 	char path[PATH_MAX];
 	if (!copy_path(plan, m->mount, m->len, path))
@@ -250,6 +250,11 @@ static bool is_in_folder(int folder, const struct fingerprint_folder *one, const
 	if (!*name || strchr(name, '/'))
 		return false;
 	fd_auto int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+	if (fd < 0 && errno == EAGAIN && m->error == ENOENT &&
+	    local_fs_of(folder) == LOCAL_FS_TMPFS) { /* see open_absent */
+		how.resolve &= ~(uint64_t)RESOLVE_CACHED;
+		fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+	}
 	if (fd < 0)
 		return errno == ENOENT && m->error == ENOENT;
 	return !m->error && read_entry(fd, &now) && entry_equal(m, &now);

@@ -7,8 +7,10 @@
 #include "runtime/base/mem.h"
 #include "sandbox/become_peer.h"
 #include "sandbox/host_fingerprint.h"
+#include "sandbox/local_fs.h"
 #include "tests/unit/suite.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <poll.h>
@@ -216,13 +218,16 @@ START_TEST(a_cached_directory_does_not_cover_the_target_of_a_link)
 	ck_assert_int_eq(symlink(target, path), 0);
 	poll(NULL, 0, 50);
 	ck_assert_int_lt(access(path, F_OK), 0); /* the link and the absence of its target are now in the cache */
-	(void)!is_cached(&r);
-	ck_assert(matches(&r));
+	fd_auto int folder = open(r.folder, O_PATH | O_CLOEXEC);
+	bool remembered = local_fs_of(folder) != LOCAL_FS_TMPFS; /* that the target is absent */
+	if (remembered)
+		(void)!is_cached(&r);
+	ck_assert(matches(&r) || !remembered);
 	ck_assert_int_eq(mkdir(target, 0700), 0);
 	ck_assert(!matches(&r));
 	ck_assert_int_eq(rmdir(target), 0);
 	ck_assert_int_lt(access(path, F_OK), 0);
-	ck_assert(matches(&r));
+	ck_assert(matches(&r) || !remembered);
 	rig_close(&r);
 }
 END_TEST
