@@ -146,8 +146,9 @@ static void update_stream(struct update *u, const struct stream *x, const jsStre
 	snprintf(what, sizeof(what), "%lld replica%s instead of %u", (long long)current->Replicas,
 		 current->Replicas == 1 ? "" : "s", replicas);
 	c.Replicas = replicas;
-	/* A server of its own stores any number (2.9.10), and has one replica all the same. */
-	if (info->Cluster)
+	/* A server of its own stores any number, and has one replica all the same. Newer ones name a leader also there.
+	 */
+	if (info->Cluster && info->Cluster->Name && *info->Cluster->Name)
 		change_stream(u, &c, what);
 	else
 		note_difference(u, x->name, what);
