@@ -318,7 +318,8 @@ def test_full_store_delays_output_and_loses_none():
         rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
         home.cli("store", "compact")
         assert rpc.wait(process)["status"] == "completed"
-        assert rpc.outputs(process)["stdout"] == "".join(f"{n}\n" for n in range(1, 1001)).encode()
+        expected, outputs = "".join(f"{n}\n" for n in range(1, 1001)).encode(), rpc.outputs(process)
+        assert outputs["stdout"] == expected and outputs["stderr"] == expected, outputs
         told = follower.communicate(timeout=harness.PATIENCE)[1].decode()
         assert told.count("cannot be written") == 1 and "free disk space or raise the quota" in told, told
 

@@ -203,6 +203,7 @@ struct process {
 	bool reported_known;
 	uint64_t flush_at_ns, last_flush_ns, last_output_ns, drain_until_ns;
 	bool drain_cut;
+	bool output_given_up; /* its end was requested: output does not wait until there is space */
 
 	TAILQ_HEAD(, process_waiter) waiters;
 	TAILQ_HEAD(, pending_input) inputs;

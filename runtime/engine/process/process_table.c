@@ -113,6 +113,29 @@ static void tick_limits(struct tick *t, struct process *p)
 	}
 }
 
+/* Output that cannot be written now stays in the pipes. Until it can be, the deadline for their end does not pass. */
+static bool waits_for_space(const struct process *p)
+{
+	bool stalled = false;
+
+	for (int i = 0; i < STREAM_COUNT; i++)
+		stalled |= p->streams[i].stalled && !p->streams[i].ended;
+	return stalled && !p->output_given_up;
+}
+
+static void tick_drain(struct tick *t, struct process *p)
+{
+	if (waits_for_space(p))
+		p->drain_until_ns = t->now + PROCESS_DRAIN_MS * 1000000ull;
+	if (t->now < p->drain_until_ns) {
+		tick_soonest(t, p->drain_until_ns);
+	} else if (!p->drain_cut) { /* do not wait any longer for the end of the streams */
+		p->drain_cut = true;
+		t->engine->o.ports->stop_reading(t->engine->o.host, p->id);
+		process_event(p, PROCESS_EV_STREAM_END);
+	}
+}
+
 static void tick_process(struct process *p, void *ctx)
 {
 	struct tick *t = ctx;
@@ -142,13 +165,7 @@ static void tick_process(struct process *p, void *ctx)
 	}
 	if (p->settling)
 		tick_soonest(t, p->settle_until_ns);
-	if (t->now < p->drain_until_ns) {
-		tick_soonest(t, p->drain_until_ns);
-	} else if (!p->drain_cut) { /* do not wait any longer for the end of the streams */
-		p->drain_cut = true;
-		t->engine->o.ports->stop_reading(t->engine->o.host, p->id);
-		process_event(p, PROCESS_EV_STREAM_END);
-	}
+	tick_drain(t, p);
 }
 
 uint64_t process_tick(struct engine *engine, uint64_t now)

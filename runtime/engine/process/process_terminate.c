@@ -56,6 +56,7 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 {
 	uint64_t now = engine_now(p->engine);
 
+	p->output_given_up |= why == PROCESS_END_USER || why == PROCESS_END_CLIENT_GONE || why == PROCESS_END_SHUTDOWN;
 	if (p->state > PROCESS_RUNNING || (p->intent && run_intent(p)))
 		return; /* it has already ended, or an earlier request has cancelled its start */
 	if (p->state == PROCESS_WAITING) {

@@ -5,6 +5,8 @@
 
 #include "runtime/base/err.h"
 
+#include <errno.h>
+
 static struct fake_host w;
 static struct fake_reply reply, second;
 
@@ -112,6 +114,43 @@ START_TEST(a_stream_that_stays_open_delays_the_end_only_for_a_while)
 }
 END_TEST
 
+START_TEST(an_end_waits_until_its_output_can_be_written)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	const struct status_msg m = { .kind = STATUS_EXITED };
+
+	engine_on_output_stalled(w.engine, p->id, STREAM_STDOUT, ENOSPC);
+	engine_on_gone(w.engine, p->id, &m);
+	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
+	fake_advance(&w, 3600000);
+	ck_assert(!p->reading_stopped);
+	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
+	fake_print(&w, p, STREAM_STDOUT, "kept\n", 5);
+	engine_on_output_stalled(w.engine, p->id, STREAM_STDOUT, 0);
+	engine_on_output_end(w.engine, p->id, STREAM_STDOUT);
+	fake_settle(&w);
+	ck_assert_int_eq(fake_event_number(&w, "process.completed", "payload.outputs.stdout.bytes"), 5);
+}
+END_TEST
+
+START_TEST(a_requested_end_does_not_wait_for_space)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	const struct status_msg m = { .kind = STATUS_EXITED };
+
+	engine_on_output_stalled(w.engine, p->id, STREAM_STDOUT, ENOSPC);
+	engine_on_gone(w.engine, p->id, &m);
+	fake_advance(&w, 5000);
+	ck_assert(!p->reading_stopped);
+	engine_terminate_process(w.engine, p->id, NULL, 0, LIMIT_NONE, &fake_caller, fake_reply_fn, &second);
+	fake_advance(&w, 2001);
+	ck_assert(p->reading_stopped);
+	ck_assert_uint_eq(fake_count(&w, "process.completed"), 1);
+}
+END_TEST
+
 /* ---- input ---- */
 
 START_TEST(a_write_replies_when_the_pipe_has_accepted_all_input)
@@ -176,6 +215,7 @@ int main(void)
 			      large_output_is_spilled_once_and_reads_back,
 			      output_beyond_the_limit_keeps_head_and_tail_and_is_counted,
 			      a_stream_that_stays_open_delays_the_end_only_for_a_while,
+			      an_end_waits_until_its_output_can_be_written, a_requested_end_does_not_wait_for_space,
 			      a_write_replies_when_the_pipe_has_accepted_all_input,
 			      an_idempotent_write_stores_its_intent_before_it_writes) },
 	};
