@@ -3,7 +3,9 @@
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
+import threading
 
 import harness
 from faults import Faults
@@ -72,6 +74,26 @@ def test_task_continues_after_its_client_disconnected(home):
         with open(os.path.join(tree, "go"), "w"):
             pass
         until(f"the task of {tree} was done", lambda: os.path.exists(os.path.join(tree, "made")))
+
+
+def test_turn_runs_after_its_client_disconnected(home):
+    """The reply waits until the spawner has recorded what root authorised, so the client may leave then."""
+    only_root()
+    tree = os.path.join(home.work, "of-a-turn")
+    os.mkdir(tree)
+    home.cli("policy", "check", "--", "true", cwd=tree)     # its policy is known, without an authorisation
+
+    def was_submitted():
+        with home.rpc() as rpc:     # no root client stays connected
+            return any(e["type"] == "turn.submitted" and e["payload"]["source"] == "client" for e in rpc.events())
+    spawner = home.kill_part("spawner", signal.SIGSTOP)
+    client = threading.Thread(target=lambda: home.cli("turn", "submit", "--line", "echo done > made", cwd=tree))
+    client.start()
+    until("it was submitted", was_submitted)
+    client.join(0.5)    # a reply that does not wait has arrived then
+    os.kill(spawner, signal.SIGCONT)
+    client.join()
+    until("the turn's command has run", lambda: os.path.exists(os.path.join(tree, "made")))
 
 
 def test_approved_start_needs_no_connected_client():

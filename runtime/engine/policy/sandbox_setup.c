@@ -610,12 +610,11 @@ void root_authorise(struct engine *engine, const struct sandbox_setup *f, const 
 		engine->o.ports->authorise(engine->o.host, c->peer_fd, paths.data, paths.len, delay_reply);
 }
 
-void root_authorise_request(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
-			    bool delay_reply)
+void root_authorise_request(struct engine *engine, const struct sandbox_request *r, const struct caller *c)
 {
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
 	struct err e = ERR_INIT; /* ignored: the start reports the same error */
 
 	if (c->uid == 0 && sandbox_setup_make(engine, r, c, &f, &e) == 0)
-		root_authorise(engine, &f, c, delay_reply);
+		root_authorise(engine, &f, c, true);
 }

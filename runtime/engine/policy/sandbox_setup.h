@@ -61,10 +61,9 @@ void sandbox_setup_denial_json(const struct err *e, struct jw *w);
  * connected. These functions register them; for other users they do nothing.
  *
  * `delay_reply`: the client may get its reply and disconnect before anything is started, so the reply waits until the
- * spawner has recorded the authorisation.
+ * spawner has recorded the authorisation. Replies to whole requests always do.
  */
 void root_authorise(struct engine *engine, const struct sandbox_setup *f, const struct caller *c, bool delay_reply);
-void root_authorise_request(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
-			    bool delay_reply);
+void root_authorise_request(struct engine *engine, const struct sandbox_request *r, const struct caller *c);
 
 #endif

@@ -74,7 +74,7 @@ static int check_part(struct engine *engine, const struct turn_request *r, struc
 		if (start_spec_of(engine, merged, &spec, e) < 0 ||
 		    sandbox_setup_make(engine, &spec.request.sandbox, c, &f, e) < 0)
 			return -1;
-		root_authorise(engine, &f, c, false);
+		root_authorise(engine, &f, c, true);
 		return 0;
 	}
 	if (strcmp(type, "tool_call") != 0)
@@ -355,7 +355,7 @@ void engine_submit_turn(struct engine *engine, const struct turn_request *r, con
 
 		/* Authorise the sandbox now: the turn's tools and hooks may run after the client has disconnected. */
 		if (c->uid == 0 && r->options && sandbox_spec_of(r->options, &spec, &e) == 0)
-			root_authorise_request(engine, &spec.request, c, false);
+			root_authorise_request(engine, &spec.request, c);
 		submit_turn(engine, tx, r, &p);
 		if (p.scope.makes_session)
 			engine->modules->session_created(

@@ -209,7 +209,7 @@ static char *start_of(struct engine *engine, const json_t *params, const struct 
 	json_object_set_new(start, "stdin", json_string("pipe"));
 	if (start_spec_of(engine, start, &spec, e) < 0)
 		return NULL;
-	root_authorise_request(engine, &spec.request.sandbox, c, true);
+	root_authorise_request(engine, &spec.request.sandbox, c);
 	char *text = json_dumps(start, JSON_COMPACT);
 	if (strlen(text) > START_MAX)
 		err_field(e, "command",

@@ -247,7 +247,7 @@ int command_check(struct engine *engine, const json_t *command, const struct cal
 	}
 	if (start_spec_of(engine, checked, &s, e) < 0)
 		return -1;
-	root_authorise_request(engine, &s.request.sandbox, c, true);
+	root_authorise_request(engine, &s.request.sandbox, c);
 	start_spec_done(&s);
 	return 0;
 }
