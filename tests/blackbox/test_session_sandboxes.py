@@ -271,7 +271,8 @@ def test_sandbox_survives_new_account_files_of_the_host():
         server = rpc.start("sleep 1000", sandboxId=sandbox)["processId"]
         assert said(rpc, sandbox, "whoami") == "bailiff-sandbox\n"
         for name in ("passwd", "group"):
-            replace(name, "added:x:12345:\n")
+            with open(os.path.join("/etc", name)) as f:
+                replace(name, f.read() + "added:x:12345:\n")
             said(rpc, sandbox, f"until grep added /etc/{name}; do sleep 0.01; done; ! echo x >> /etc/{name}")
         assert listed(rpc)[sandbox]["status"] == "open" and rpc.call("get_process", processId=server)["status"] == "running"
 

@@ -30,7 +30,7 @@ def attempt(what, arg):
         elif what == "setxattrat":  # of Linux 6.13
             buffer = ctypes.create_string_buffer(b"1")
             value = (ctypes.c_uint64 * 2)(ctypes.addressof(buffer), 1)
-            if ctypes.CDLL(None, use_errno=True).syscall(463, -100, arg.encode(), 0, b"user.x", value, 16) < 0: raise OSError(ctypes.get_errno(), arg)
+            if ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(463), ctypes.c_long(-100), arg.encode(), ctypes.c_long(0), b"user.x", value, ctypes.c_size_t(16)) < 0: raise OSError(ctypes.get_errno(), arg)
         elif what == "setreuid": os.setreuid(int(arg), int(arg))
         elif what == "unlink": os.unlink(arg)
         elif what == "rename": os.rename(arg, arg + "2")
