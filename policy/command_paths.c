@@ -2,7 +2,9 @@
 
 #include "policy/analysis.h"
 #include "policy/command_text.h"
+#include "policy/file_name.h"
 #include "policy/find_search.h"
+#include "policy/git_search.h"
 #include "policy/word_values.h"
 
 #include "runtime/base/buf.h"
@@ -175,8 +177,10 @@ static void add_word(struct analysis *r, const struct analysis_command *c, const
 	struct analysis_command files = *c;
 
 	access |= COMMAND_SEARCHED;
+	/* What is below a folder that was found has any name. */
+	const bool files_only = !(access & COMMAND_RECURSES) || find_search_finds_files(w->found);
 	files.name = w->found->name;
-	files.nnames = w->found->nnames;
+	files.nnames = files_only ? w->found->nnames : 0;
 	for (size_t i = 0; i < w->found->count; i++)
 		add_word_from(r, &files, &w->found->start[i], 0, access);
 	if (!w->found->count)
@@ -529,6 +533,57 @@ static size_t limit_to_names(struct analysis *r, const struct command_args *a, s
 	return operands;
 }
 
+/* A path whose * crosses slashes, and which may be a folder: of that, only what git tracks. */
+static void add_pathspec(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
+			 unsigned access)
+{
+	const bool file = file_name_is_usual(file_name_of(w->plain));
+	struct analysis_command limited = *c;
+
+	if (w->value && *w->value == ':') {
+		add_text(r, c, repository_of(r, c), w->value, true, access);
+	} else if (!w->value || (file && !strpbrk(w->plain, "*?["))) {
+		add_word(r, c, w, file || w->unknown != SHELL_GLOB ? COMMAND_READS : access);
+	} else if (strpbrk(w->value, "*?[")) {
+		const size_t n = strcspn(w->value, "*?[");
+		const char *slash = memrchr(w->value, '/', n);
+
+		const char **name = shell_arena_alloc(r->arena, sizeof(*name));
+
+		*name = file_name_of_pattern(w->value, r->arena);
+		limited.name = name;
+		limited.nnames = 1;
+		add_text(r, &limited, slash ? shell_arena_strndup(r->arena, w->value, (size_t)(slash - w->value)) : ".",
+			 w->value, true, access);
+	} else {
+		add_text(r, c, w->value, w->value, true, access);
+	}
+}
+
+/* Whether the pathspec only leaves files out: :!x, :^x, :(exclude)x */
+static bool is_exclusion(const struct command_word *w)
+{
+	return w->value && (strncmp(w->value, ":!", 2) == 0 || strncmp(w->value, ":^", 2) == 0 ||
+			    strncmp(w->value, ":(exclude)", 10) == 0);
+}
+
+/* The files of the repository that a git command prints; grep reads them all, in the working directory. */
+static void add_tracked(struct analysis *r, const struct analysis_command *c)
+{
+	const struct git_search s = git_search_of(c->args->word, c->args->count, r->arena);
+	const unsigned access = COMMAND_READS | (s.greps ? COMMAND_RECURSES : COMMAND_SEARCHED);
+	bool all = s.all || s.npaths;
+
+	for (size_t i = 0; s.prints && i < s.npaths; i++) {
+		if (is_exclusion(s.path[i]))
+			continue;
+		add_pathspec(r, c, s.path[i], access);
+		all = false;
+	}
+	if (s.prints && all)
+		add_text(r, c, s.greps ? "." : repository_of(r, c), ".", true, access);
+}
+
 const char *command_paths_of_command(struct analysis *r, const struct analysis_command *outer)
 {
 	static uint64_t first[countof(rows)];
@@ -559,6 +614,8 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 		if (!given && (last == '.' || last == '?'))
 			add_text(r, c, ".", ".", last == '.', access_of(*(strchr(roles, '*') - 1)));
 		option_paths(r, outer, c, rows[i].options);
+		if (strcmp(a->name, "git") == 0)
+			add_tracked(r, c);
 		break;
 	}
 	command_paths_of_redirects(r, outer);

@@ -6,18 +6,19 @@
 
 #include "policy/find_search.h"
 
+#include "policy/file_name.h"
 #include "policy/shell/arena.h"
 #include "policy/shell/shell.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define DEPTH_MAX 16u
 
 /* Tests with a value, tests without one, and actions by the number of their values; -exec ends at ; or +. */
-static const char valued[] =
-	"-path|-ipath|-wholename|-iwholename|-regex|-iregex|-newer*|-anewer|-cnewer|-user|-group|-uid|"
-	"-gid|-size|-mtime|-ctime|-atime|-mmin|-cmin|-amin|-perm|-type|-xtype|-maxdepth|-mindepth|"
-	"-links|-inum|-samefile|-fstype|-regextype|-used";
+static const char valued[] = "-newer*|-anewer|-cnewer|-user|-group|-uid|"
+			     "-gid|-size|-mtime|-ctime|-atime|-mmin|-cmin|-amin|-perm|-type|-xtype|-maxdepth|-mindepth|"
+			     "-links|-inum|-samefile|-fstype|-regextype|-used";
 static const char plain[] =
 	"-empty|-readable|-writable|-executable|-true|-false|-nouser|-nogroup|-mount|-xdev|-depth|-d|"
 	"-daystart|-noleaf|-prune|-quit";
@@ -82,6 +83,45 @@ static bool parse_action(struct parser *p, bool limited)
 	return true;
 }
 
+/* A glob for the names of the paths that a regular expression matches, by its end: .*\.c; NULL: any name. */
+static const char *name_of_regex(struct parser *p, const char *regex)
+{
+	const char *end = regex + strlen(regex);
+
+	while (end > regex && (isalnum((unsigned char)end[-1]) || strchr("_-", end[-1])))
+		end--;
+	/* What is in front of a dot is any text; without one the end may be a part of an expression. */
+	if (end < regex + 2 || strncmp(end - 2, "\\.", 2) != 0 || (end > regex + 2 && end[-3] == '\\') || !*end)
+		return NULL;
+	const size_t n = strlen(end);
+	char *glob = shell_arena_alloc(p->arena, n + 3);
+	memcpy(glob, "*.", 2);
+	memcpy(glob + 2, end, n + 1);
+	return glob;
+}
+
+enum name_kind { NAME_GLOB, PATH_GLOB, PATH_REGEX };
+
+/* The value of -name and similar. `takes`: whether it is the names that pass. Returns whether it limits them. */
+static bool parse_name(struct parser *p, enum name_kind kind, bool takes)
+{
+	const struct command_word *w = p->at < p->count ? &p->word[p->at++] : NULL;
+
+	/* Unquoted, *.c may expand to one name like it; several are an error of find. */
+	if (!w || (!w->value && w->unknown != SHELL_GLOB) || p->nnames == FIND_SEARCH_NAMES_MAX) {
+		give_up(p);
+		return false;
+	}
+	const char *name = kind == NAME_GLOB   ? w->plain
+			   : kind == PATH_GLOB ? file_name_of_pattern(w->plain, p->arena)
+					       : name_of_regex(p, w->plain);
+	if (!takes || !name || strcmp(name, "*") == 0)
+		return false;
+	p->name = shell_arena_grow(p->arena, p->name, p->nnames, sizeof(*p->name));
+	p->name[p->nnames++] = name;
+	return true;
+}
+
 static bool parse_either(struct parser *p, bool limited, bool negated, unsigned depth);
 
 /* Returns whether the names are limited behind this test or action. */
@@ -100,19 +140,12 @@ static bool parse_test(struct parser *p, bool limited, bool negated, unsigned de
 			give_up(p);
 		return is;
 	}
-	if (accept(p, "-name|-iname") && p->at < p->count) {
-		const struct command_word *w = &p->word[p->at];
-
-		/* Unquoted, *.c may expand to one name like it; several are an error of find. */
-		if ((!w->value && w->unknown != SHELL_GLOB) || p->nnames == FIND_SEARCH_NAMES_MAX) {
-			give_up(p);
-			return false;
-		}
-		p->name = shell_arena_grow(p->arena, p->name, p->nnames, sizeof(*p->name));
-		p->name[p->nnames++] = w->plain;
-		p->at++;
-		return !negated || limited;
-	}
+	if (accept(p, "-name|-iname"))
+		return parse_name(p, NAME_GLOB, !negated) || limited;
+	if (accept(p, "-path|-ipath|-wholename|-iwholename"))
+		return parse_name(p, PATH_GLOB, !negated) || limited;
+	if (accept(p, "-regex|-iregex"))
+		return parse_name(p, PATH_REGEX, !negated) || limited;
 	if (accept(p, valued))
 		p->at++;
 	else if (!parse_action(p, limited) && !accept(p, plain))
@@ -165,6 +198,15 @@ const struct find_search *find_search_of(const struct command_word *word, size_t
 		s->nnames = p.nnames;
 	}
 	return s;
+}
+
+bool find_search_finds_files(const struct find_search *s)
+{
+	size_t n = 0;
+
+	while (n < s->nnames && file_name_is_usual(s->name[n]))
+		n++;
+	return n && n == s->nnames;
 }
 
 struct command_word find_search_file(const struct find_search *s, const struct command_word *w,

@@ -21,6 +21,8 @@ struct find_search {
 };
 
 const struct find_search *find_search_of(const struct command_word *word, size_t count, struct shell_arena *arena);
+/* Whether all names are those of files, so that nothing is below what is found. */
+bool find_search_finds_files(const struct find_search *s);
 /* What a word with {} is in a command that find runs: some path below the folders that are searched. */
 struct command_word find_search_file(const struct find_search *s, const struct command_word *w,
 				     struct shell_arena *arena);

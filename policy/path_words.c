@@ -75,6 +75,18 @@ static bool shows_files(const struct analysis_command *c)
 				   "diff-tree|range-diff|archive|format-patch");
 }
 
+/* HEAD:file, -L 1,9:file or -L :function:file. The path begins at the top of the repository, or, with a dot, here. */
+static void add_object(struct analysis *r, const struct analysis_command *c, const char *text)
+{
+	const char *colon = strrchr(text, ':');
+
+	if (!colon || strpbrk(colon, "$`") || !shows_files(c))
+		return;
+	add_path_word(r, c->index, c->cwd, colon + 1, true, NAMED_READ);
+	if (c->cwd && path_within(r->workspace, c->cwd))
+		add_path_word(r, c->index, r->workspace, colon + 1, true, NAMED_READ);
+}
+
 /* Adds the text after a mark such as =, and what is before the next comma or semicolon in it: src=file,dst=x. */
 static void add_part(struct analysis *r, const struct analysis_command *c, const char *text, enum named how)
 {
@@ -107,8 +119,7 @@ static void add_value(struct analysis *r, const struct analysis_command *c, cons
 	if (colon && colon > text && strchr("/~.", *text))
 		add_path_word(r, c->index, c->cwd, shell_arena_strndup(r->arena, text, (size_t)(colon - text)), true,
 			      how);
-	if (colon && shows_files(c))
-		add_path_word(r, c->index, c->cwd, colon + 1, true, how);
+	add_object(r, c, text);
 	if (at == text)
 		add_part(r, c, at + 1, how);
 }
@@ -162,9 +173,11 @@ static enum named how_after(const struct analysis_command *c, const struct comma
 	return how_named(&o) == NAMED_OUTPUT ? NAMED_OUTPUT : NAMED_PERHAPS;
 }
 
-/* -o/x, if it is not known that -o takes a value. */
+/* -o/x, if it is not known that -o takes a value, and git's -L1,9:x. */
 static void add_cluster(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
 {
+	if (w->plain[0] == '-' && w->plain[1] == 'L')
+		add_object(r, c, w->plain);
 	if (w->value && w->value[0] == '-' && w->value[1] && w->value[1] != '-' && w->value[2] &&
 	    strchr("/~", w->value[2]))
 		add_path_word(r, c->index, c->cwd, w->value + 2, true,
@@ -253,9 +266,10 @@ static void add_operand(struct analysis *r, const struct analysis_command *c, co
 				   *w->plain == '~' || (clear && !listed);
 
 		/* No table has ~name. */
-		if (k == v.count)
+		if (k == v.count) {
 			add_word(r, c, w, how, whole);
-		else if (!v.text[k].glob)
+			add_object(r, c, w->value ? "" : w->plain);
+		} else if (!v.text[k].glob)
 			add_value(r, c, text, how, whole);
 		else if (whole)
 			add_path_word(r, c->index, c->cwd, text, false, how);

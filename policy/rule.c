@@ -6,14 +6,13 @@
  */
 
 #include "policy/rule.h"
-#include "policy/args.h"
+#include "policy/file_name.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 
-#include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -348,17 +347,6 @@ static bool has_any(const char *s, size_t n, const char *characters)
 
 /* ---- names that limit a search ---- */
 
-/* Whether a name is usually that of a file, so that a rule about it is not about what is in a folder. */
-static bool is_file_name(const char *name)
-{
-	const char *dot = strrchr(name, '.');
-
-	if (strcmp(name, ".env") == 0 || strcmp(name, ".env*") == 0 || strncmp(name, ".env.", 5) == 0)
-		return true;
-	return dot && dot > name && isalpha((unsigned char)dot[1]) && !has_any(dot, strlen(dot), "*?[") &&
-	       !args_named(dot + 1, "d|git|old|bak|orig|backup|tmp|cache|app|bundle|framework");
-}
-
 /* False if no name matches both globs, which their certain beginnings and ends show. */
 static bool globs_meet(const char *a, const char *b)
 {
@@ -378,8 +366,8 @@ static bool globs_meet(const char *a, const char *b)
 /* Whether what is used below a folder has other names than the rule's file: *.c is not .env. */
 static bool names_differ(const struct policy_rule *r, const struct command_path *path)
 {
-	const char *slash = strrchr(r->pattern, '/'), *name = slash ? slash + 1 : r->pattern;
-	bool differ = path->nnames && path->access & (COMMAND_RECURSES | COMMAND_SEARCHED) && is_file_name(name);
+	const char *name = file_name_of(r->pattern);
+	bool differ = path->nnames && path->access & (COMMAND_RECURSES | COMMAND_SEARCHED) && file_name_is_usual(name);
 
 	for (size_t i = 0; i < path->nnames && differ; i++)
 		differ = !globs_meet(name, path->name[i]);
@@ -466,11 +454,15 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 	return may_meet(whole + 1, path->path + 1, path->access);
 }
 
-/* Whether the files below the path are read, or may be written. */
+/* Whether the files below the path are read, or may be written. Nothing to read is below what has a file's name. */
 static bool reaches_below(const struct command_path *path)
 {
-	return path->access & COMMAND_SEARCHED ||
-	       (path->access & COMMAND_RECURSES && path->access & (COMMAND_READS | COMMAND_WITHIN));
+	if (path->access & COMMAND_SEARCHED)
+		return true;
+	if (!(path->access & COMMAND_RECURSES))
+		return false;
+	return path->access & COMMAND_WITHIN ||
+	       (path->access & COMMAND_READS && !file_name_is_usual(file_name_of(path->path)));
 }
 
 /*
@@ -532,26 +524,42 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	return RULE_NO_MATCH;
 }
 
-enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path,
-				  const struct rule_base_paths *bases)
+/* Whether the path names something below the folder: not the folder itself, one above it, or a glob in it. */
+static bool names_below(const struct command_path *path, const char *folder)
 {
-	enum rule_match m = written_path_matches(r, path, bases);
+	const char *rest = path->path[0] == '/' && folder ? path_below(path->path, folder) : NULL;
 
-	/* What is only possible in the workspace is not what a rule about /etc is for. */
-	if (m == RULE_MAYBE && r->at_root && path->access & COMMAND_SEARCHED)
-		m = RULE_NO_MATCH;
-	if (m == RULE_NO_MATCH && r->at_root && r->effect != RULE_ALLOW) {
-		struct policy_rule copy = *r;
+	return rest && *rest && (path->exact || !has_any(rest, segment_length(rest), "*?["));
+}
 
-		copy.base = RULE_AT_ROOT;
-		copy.at_root = false;
-		m = rule_path_matches(&copy, path, bases);
-	}
+/* Matches at the rule's base. */
+static enum rule_match base_path_matches(const struct policy_rule *r, const struct command_path *path,
+					 const struct rule_base_paths *bases)
+{
+	const enum rule_match m = written_path_matches(r, path, bases);
 
 	if (m != RULE_NO_MATCH || r->effect == RULE_ALLOW || path->exact || path->path[0] != '/' ||
 	    !base_of(r, bases) || !has_any(path->path, strlen(path->path), "*?["))
 		return m;
 	return expands_into(r, base_of(r, bases), path) ? RULE_MAYBE : m;
+}
+
+enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path,
+				  const struct rule_base_paths *bases)
+{
+	struct policy_rule root = *r;
+
+	if (!r->at_root || r->effect == RULE_ALLOW)
+		return base_path_matches(r, path, bases);
+	root.base = RULE_AT_ROOT;
+	const enum rule_match m = base_path_matches(&root, path, bases);
+	/* A rule about /etc is not for all that reads or searches the workspace as a whole. */
+	const bool removed = path->exact && path->access & COMMAND_RECURSES &&
+			     path->access & (COMMAND_WRITES | COMMAND_DELETES);
+	if (m == RULE_MATCH || (!removed && !names_below(path, base_of(r, bases))))
+		return m;
+	const enum rule_match inside = base_path_matches(r, path, bases);
+	return inside > m ? inside : m;
 }
 
 enum rule_match rule_match_named(const struct policy_rule *r, const struct command_path *path,

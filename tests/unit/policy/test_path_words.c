@@ -142,6 +142,67 @@ static const struct {
 	{ "git show HEAD:.env", "deny" },
 	{ "git cat-file -p HEAD:sub/.env", "deny" },
 	{ "git -C sub diff HEAD .env", "deny" },
+	{ "git show HEAD -- .env", "deny" },
+	{ "git show :.env", "deny" },
+	{ "git show \"$rev:.env\"", "deny" },
+	{ "git show $(git rev-parse HEAD):.env", "deny" },
+	{ "git diff HEAD:.env x", "deny" },
+	{ "git log -L 1,10:.env", "deny" },
+	{ "git log -L1,10:.env", "deny" },
+	{ "git log -L :main:.env", "deny" },
+	{ "cd sub; git show HEAD:sub/x.c HEAD:.env", "deny" },
+	/* what git prints of the files that it tracks: any of them … */
+	{ "git diff", "ask" },
+	{ "git --no-pager diff HEAD~1", "ask" },
+	{ "git -c core.pager=cat diff", "ask" },
+	{ "git diff --cached", "ask" },
+	{ "git diff --stat -p", "ask" },
+	{ "git diff main...feature", "ask" },
+	{ "git diff v1.0..v2.0", "ask" },
+	{ "git diff -S x.c", "ask" },
+	{ "git diff --", "ask" },
+	{ "git diff src", "ask" },
+	{ "git diff -- src/", "ask" },
+	{ "git diff -- . ':!x.lock'", "ask" },
+	{ "git diff -- ':!x.lock'", "ask" },
+	{ "git diff -- ':(top)x.c'", "ask" },
+	{ "git diff -- '*'", "ask" },
+	{ "git diff $x", "ask" },
+	{ "cd $X && git diff", "ask" },
+	{ "git show", "ask" },
+	{ "git show abc123", "ask" },
+	{ "git show :/fix", "ask" },
+	{ "git show HEAD:src/x.c HEAD", "ask" },
+	{ "git log -p", "ask" },
+	{ "git log --cc", "ask" },
+	{ "git stash show -p", "ask" },
+	{ "git status -v", "ask" },
+	{ "git format-patch -1 --stdout", "ask" },
+	{ "git archive HEAD | tar x -C /tmp/x", "ask" },
+	{ "git grep x", "ask" },
+	{ "git grep -e x -- src", "ask" },
+	/* … none, or only those that the words name */
+	{ "git diff --stat; git diff --name-only HEAD~1; git diff --quiet; git diff --shortstat main", "allow" },
+	{ "git show --stat HEAD; git show -s --format=%B; git show --name-only", "allow" },
+	{ "git log --oneline -5; git log --stat; git log -1 --format=%H -- README.md", "allow" },
+	{ "git log --author x --since 2.weeks --grep fix", "allow" },
+	{ "git -c color.ui=never log", "allow" },
+	{ "git diff src/x.c", "allow" },
+	{ "git diff main src/x.c README.md", "allow" },
+	{ "git diff HEAD~1 -- src/x.c", "allow" },
+	{ "git diff v1.0..v2.0 -- Makefile.am", "allow" },
+	{ "git diff src/*.c", "allow" },
+	{ "git diff -- '*.c' 'src/**/*.h'", "allow" },
+	{ "git diff -- \"$f\"", "allow" },
+	{ "for f in a.c b.c; do git diff -- $f; done", "allow" },
+	{ "git diff --no-index a b", "allow" },
+	{ "git show HEAD:src/x.c HEAD:src/y.c", "allow" },
+	{ "git show abc123 -- src/x.c", "allow" },
+	{ "git log -p --follow -3 src/x.c", "allow" },
+	{ "git log -L 1,10:src/x.c", "allow" },
+	{ "git stash show; git stash list", "allow" },
+	{ "git grep -n x -- '*.c' src/a.c", "allow" },
+	{ "git grep -nE 'x|y' src/a.c", "allow" },
 	/* files that git tracks, and may write */
 	{ "git pull --rebase origin main", "ask" },
 	{ "git -C src pull", "ask" },
@@ -168,7 +229,7 @@ static const struct {
 	{ "git submodule update --init", "ask" },
 	{ "git submodule status", "allow" },
 	{ "gh pr checkout 3", "ask" },
-	{ "git fetch; git status; git commit -am x; git push; git log; git diff; git branch x", "allow" },
+	{ "git fetch; git status; git commit -am x; git push; git log; git diff --stat; git branch x", "allow" },
 	/* files that git, curl and others write */
 	{ "git archive -o infra/x HEAD", "deny" },
 	{ "git archive --output=infra/x HEAD", "deny" },
@@ -178,7 +239,8 @@ static const struct {
 	{ "git worktree add -b y infra/x", "deny" },
 	{ "git stash push infra/x", "deny" },
 	{ "git clean -fd infra/x", "deny" },
-	{ "git archive -o x HEAD", "allow" },
+	{ "git archive -o x HEAD", "ask" }, /* of all files */
+	{ "git archive -o x HEAD src/x.c", "allow" },
 	{ "git clean -fd", "ask" },
 	{ "git clean -fd src/x", "allow" },
 	{ "git clean -n", "allow" },
@@ -348,6 +410,31 @@ static const struct {
 	{ "for f in *.c; do cat \"$f\"; done", "allow" },
 	/* names that limit a search */
 	{ "find src -name '*.c' -exec grep x {} +", "allow" },
+	{ "find . -path '*/test/*.py' -exec grep x {} +", "allow" },
+	{ "find . -path './src/x.c' -exec cat {} +", "allow" },
+	{ "find . -path './src/*' -exec cat {} +", "ask" },
+	{ "find . -path '*/.env' -exec cat {} +", "ask" },
+	{ "find . -wholename './a/.en*' -exec cat {} +", "ask" },
+	{ "find . -path $x -name '*.c' -exec cat {} +", "ask" },
+	{ "find . -not -path '*.c' -exec cat {} +", "ask" },
+	{ "find . -regex '.*\\.py' -exec grep x {} +", "allow" },
+	{ "find . -iregex '.*/[a-z]+_test\\.go' -exec grep x {} +", "allow" },
+	{ "find . -regex '.*\\.env' -exec cat {} +", "ask" },
+	{ "find . -regex '.*.py' -exec cat {} +", "ask" },
+	{ "find . -regex '.*\\\\.py' -exec cat {} +", "ask" },
+	{ "find . -regex '.*\\.\\(c\\|h\\)' -exec cat {} +", "ask" },
+	/* what is below a folder that was found has any name */
+	{ "find . -name config -exec grep -r x {} +", "ask" },
+	{ "find . -name config -exec cp -r {} /tmp/x \\;", "ask" },
+	{ "find . -name config -exec tar cf x.tar {} +", "ask" },
+	{ "find . -name config -exec cat {} +", "allow" },
+	{ "find . -name '*.c' -exec grep -r x {} +", "allow" },
+	/* nothing is below what has the name of a file */
+	{ "grep -rn x src/main.c", "allow" },
+	{ "grep -rn x src/*.c README.md", "allow" },
+	{ "rg x src/main.c", "allow" },
+	{ "grep -rn x .env", "deny" },
+	{ "grep -rn x conf.d", "ask" },
 	{ "find src -name '*.c' | xargs grep x", "allow" },
 	{ "find . \\( -name '*.c' -o -iname '*.h' \\) -not -path './x/*' -exec cat {} +", "allow" },
 	{ "find . -name node_modules -prune -o -type f -name '*.c' -print", "allow" },
@@ -479,32 +566,58 @@ START_TEST(rules_about_files_match_paths_in_words)
 }
 END_TEST
 
+/* Whether the answers are these, with one rule that denies. */
+static unsigned count_wrong(const char *rule, const char *const (*lines)[2], size_t n)
+{
+	mem_auto char *text = mem_printf("{\"permissions\":{\"deny\":[\"%s\"]}}", rule);
+	struct policy_rules rules = RULES_INIT;
+	struct err e = ERR_INIT;
+	unsigned bad = 0;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, strlen(text), &e), 0);
+	for (size_t i = 0; i < n; i++)
+		bad += !is_answered(&rules, lines[i][0], lines[i][1]);
+	policy_rules_done(&rules);
+	return bad;
+}
+
 START_TEST(what_is_only_possible_in_the_workspace_is_no_system_file)
 {
-	static const char text[] = "{\"permissions\":{\"deny\":[\"Edit(/etc/**)\"]}}";
-	static const struct {
-		const char *line, *answer;
-	} lines[] = {
+	static const char *const writes[][2] = {
 		{ "git pull", "allow" },
 		{ "git stash", "allow" },
 		{ "find . -name '*.pyc' -delete", "allow" },
 		{ "find . -name '*.py' -exec sed -i s/a/b/ {} +", "allow" },
+		{ "rm -rf *", "allow" },
 		{ "find etc -name x -delete", "deny" },
+		{ "find etc -delete", "deny" },
 		{ "find -delete", "deny" },
 		{ "find / -name x -delete", "ask" },
 		{ "find / -exec touch {} +", "ask" },
 		{ "git -C / pull", "ask" },
 		{ "git -C /etc pull", "deny" },
 	};
-	struct policy_rules rules = RULES_INIT;
-	struct err e = ERR_INIT;
-	unsigned bad = 0;
+	static const char *const reads[][2] = {
+		{ "grep -r x .", "allow" },
+		{ "grep -r x *", "allow" },
+		{ "rg x; git diff; tree; git grep x", "allow" },
+		{ "grep -r x /w", "allow" },
+		{ "cat *", "allow" },
+		{ "cat etc/hosts", "allow" },
+		{ "cat etc/shadow", "deny" },
+		{ "grep -r x etc", "deny" },
+		{ "cat etc/*", "ask" },
+		{ "git diff -- etc", "ask" },
+		{ "grep -r x /", "deny" },
+		{ "grep -r x /etc", "deny" },
+		{ "cat /etc/shadow", "deny" },
+		{ "cat /etc/*", "ask" },
+		{ "cat /etc/hosts", "allow" },
+		{ "cat ../../etc/shadow", "deny" },
+	};
 
-	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
-	for (size_t i = 0; i < countof(lines); i++)
-		bad += !is_answered(&rules, lines[i].line, lines[i].answer);
-	policy_rules_done(&rules);
-	ck_assert_uint_eq(bad, 0);
+	ck_assert_uint_eq(count_wrong("Edit(/etc/**)", writes, countof(writes)), 0);
+	ck_assert_uint_eq(count_wrong("Read(/etc/shadow)", reads, countof(reads)), 0);
 }
 END_TEST
 
@@ -523,6 +636,7 @@ START_TEST(names_limit_a_search_for_rules_about_files_only)
 		{ "Read(/conf/**)", "grep -r --include='*.c' x .", "deny" },
 		/* perhaps folders */
 		{ "Read(secrets)", "find . -name '*.json' -exec cat {} +", "ask" },
+		{ "Read(.env/**)", "find . -name '*.json' -exec cat {} +", "deny" },
 		{ "Read(.aws)", "find . -name '*.json' -exec cat {} +", "ask" },
 		{ "Read(conf.d)", "find . -name '*.json' -exec cat {} +", "ask" },
 		{ "Read(v1.0)", "find . -name '*.json' -exec cat {} +", "ask" },
@@ -530,15 +644,8 @@ START_TEST(names_limit_a_search_for_rules_about_files_only)
 	};
 	unsigned bad = 0;
 
-	for (size_t i = 0; i < countof(lines); i++) {
-		mem_auto char *text = mem_printf("{\"permissions\":{\"deny\":[\"%s\"]}}", lines[i].rule);
-		struct policy_rules rules = RULES_INIT;
-		struct err e = ERR_INIT;
-
-		ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, strlen(text), &e), 0);
-		bad += !is_answered(&rules, lines[i].line, lines[i].answer);
-		policy_rules_done(&rules);
-	}
+	for (size_t i = 0; i < countof(lines); i++)
+		bad += count_wrong(lines[i].rule, &(const char *const[2]){ lines[i].line, lines[i].answer }, 1);
 	ck_assert_uint_eq(bad, 0);
 }
 END_TEST
