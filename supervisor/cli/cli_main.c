@@ -4,6 +4,7 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/noun.h"
 
 #include <fcntl.h>
@@ -52,10 +53,12 @@ static int run_verb(const struct verb *v, int argc, char **argv)
 		buf_auto struct buf help = BUF_INIT;
 
 		verb_help(v, &help);
-		status = fd_write_all(STDOUT_FILENO, help.data, help.len) < 0 ? EXIT_FAILED : 0;
+		status = format_out(&help);
 	} else {
 		status = v->run(&c);
 	}
+	if (format_print_failed() && (status == 0 || v->flags & VERB_RUN))
+		status = v->flags & VERB_RUN ? EXIT_BAILIFF : EXIT_FAILED;
 	cli_print_errors(status);
 	remote_free(c.remote);
 	opts_done(&c.opts);
@@ -89,10 +92,10 @@ int cli_main(int argc, char **argv)
 {
 	/*
 	 * Open missing standard descriptors: otherwise the next descriptor opened, such as the daemon's socket, would
-	 * get the number of one.
+	 * get the number of one. A missing stdout stays one that cannot be written.
 	 */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0)
 			abort();
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {

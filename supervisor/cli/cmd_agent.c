@@ -69,7 +69,7 @@ static void on_interrupt(int sig) { interrupts++; }
 static void end_line(struct agent *a)
 {
 	if (a->in_line)
-		(void)fd_write_all(STDOUT_FILENO, "\n", 1);
+		format_print("\n", 1);
 	a->in_line = false;
 }
 
@@ -106,7 +106,7 @@ static void show_text(struct agent *a, struct jval text)
 	if (a->json || !raw.len)
 		return;
 	text_sanitize(raw.data, raw.len, &safe);
-	(void)fd_write_all(STDOUT_FILENO, safe.data, safe.len);
+	format_print(safe.data, safe.len);
 	a->in_line = safe.data[safe.len - 1] != '\n';
 }
 
@@ -197,7 +197,7 @@ static void on_event(void *ctx, struct jval event)
 
 		buf_append(&line, event.text, event.len);
 		buf_byte(&line, '\n');
-		(void)fd_write_all(STDOUT_FILENO, line.data, line.len);
+		format_print(line.data, line.len);
 	}
 	/* The answers of subagents are results of calls, and their ends are not the turn's. */
 	if (level > 0 && (strcmp(name, "model.requested") == 0 || strcmp(name, "model.delta") == 0 ||
@@ -424,7 +424,7 @@ static void print_result(const struct agent *a)
 	jw_kopt(&w, "sandboxId", a->sandbox_id[0] ? a->sandbox_id : NULL);
 	jw_obj_end(&w);
 	buf_byte(&line, '\n');
-	(void)fd_write_all(STDOUT_FILENO, line.data, line.len);
+	format_print(line.data, line.len);
 }
 
 static int run_turn(struct agent *a, const char *prompt)

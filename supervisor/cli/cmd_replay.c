@@ -9,6 +9,7 @@
 #include "runtime/base/text.h"
 #include "runtime/evidence/pack_check.h"
 #include "supervisor/cli/foreground.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/signature.h"
 #include "supervisor/cli/terminal_log.h"
@@ -195,19 +196,20 @@ static int play_file(const char *path, struct player *p)
 /* The summary goes to stdout, problems to stderr. 0 only if there are none. */
 static int print_problems(const char *path, const struct pack_verdict *v)
 {
-	buf_auto struct buf named = BUF_INIT;
+	buf_auto struct buf named = BUF_INIT, out = BUF_INIT;
 
 	text_sanitize_line(path, strlen(path), &named);
 	buf_str(&named, ": ");
 	text_sanitize_line(v->kind, strlen(v->kind), &named);
-	printf("%s, %llu events (%llu to %llu), %llu read models\nsha256 %s\n", named.data,
-	       (unsigned long long)v->events, (unsigned long long)v->first, (unsigned long long)v->last,
-	       (unsigned long long)v->models, v->sha256);
-	if (v->ok) {
-		puts("ok: the events give the pack's read models, byte for byte, and every byte is as it was exported");
-		return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
-	}
-	fflush(stdout);
+	buf_printf(&out, "%s, %llu events (%llu to %llu), %llu read models\nsha256 %s\n", named.data,
+		   (unsigned long long)v->events, (unsigned long long)v->first, (unsigned long long)v->last,
+		   (unsigned long long)v->models, v->sha256);
+	if (v->ok)
+		buf_str(&out, "ok: the events give the pack's read models, byte for byte, and every byte is as it was "
+			      "exported\n");
+	int status = format_out(&out);
+	if (v->ok)
+		return status;
 	for (size_t i = 0; i < v->nproblems && i < PACK_PROBLEMS_MAX; i++)
 		cli_error("%s", v->problem[i]);
 	if (v->nproblems > PACK_PROBLEMS_MAX)

@@ -5,6 +5,7 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun.h"
 #include "supervisor/cli/process_logs.h"
@@ -179,13 +180,14 @@ static int wait_task(struct cli *c, const char *id)
 		mem_auto char *text = jval_strdup(jval_get(q.result, done ? "completionSummary" : "statusReason")),
 			      *name = jval_strdup(status);
 		if (cli_as_json(c))
-			printf("%.*s\n", (int)q.result.len, q.result.text);
+			format_record(q.result, true);
 		else if (done) {
 			buf_auto struct buf safe = BUF_INIT;
 
 			text_sanitize(text ? text : "", text ? strlen(text) : 0, &safe);
 			if (safe.len)
-				printf("%s\n", buf_cstr(&safe));
+				buf_byte(&safe, '\n');
+			format_out(&safe);
 		} else {
 			cli_error("%s is %s%s%s", id, name, text ? ": " : "", text ? text : "");
 			if (jval_is_str(jval_get(q.result, "waitingFor"), "complete_task"))
@@ -401,29 +403,28 @@ int job_create(struct cli *c)
 /* One line for each item: its status, its text, and how its agent's answer begins or why it failed. */
 static int print_report(struct cli *c, const char *id)
 {
+	buf_auto struct buf out = BUF_INIT;
 	request_auto struct request q = REQUEST_INIT(q);
 
 	jw_kstr(&q.w, "jobId", id);
 	if (request_read(c, &q, "get_job") < 0)
 		return cli_fail(c, EXIT_FAILED, &q.e, "%s", id);
-	if (cli_as_json(c)) {
-		printf("%.*s\n", (int)q.result.len, q.result.text);
-		return 0;
-	}
+	if (cli_as_json(c))
+		return format_record(q.result, true);
 	for (struct jiter it = jiter_on(jval_get(q.result, "items")); jiter_next(&it);) {
 		mem_auto char *status = jval_strdup(jval_get(it.value, "status")),
 			      *input = jval_strdup(jval_get(it.value, "input")),
 			      *summary = jval_strdup(jval_get(it.value, "summary")),
 			      *error = jval_strdup(jval_get(jval_get(it.value, "lastError"), "message"));
 		const char *outcome = summary ? summary : error;
-		buf_auto struct buf line = BUF_INIT, safe = BUF_INIT;
+		buf_auto struct buf line = BUF_INIT;
 
 		buf_printf(&line, "%s  %s%s%.*s", status ? status : "", input ? input : "", outcome ? ": " : "",
 			   outcome ? (int)strcspn(outcome, "\n") : 0, outcome ? outcome : "");
-		text_sanitize(buf_cstr(&line), line.len, &safe);
-		printf("%s\n", buf_cstr(&safe));
+		text_sanitize(buf_cstr(&line), line.len, &out);
+		buf_byte(&out, '\n');
 	}
-	return 0;
+	return format_out(&out);
 }
 
 /* A job whose items are prompts, or fill in one. */

@@ -72,7 +72,7 @@ static void drop_question(struct watch *w, struct jval action_id)
 static void end_text(struct watch *w)
 {
 	if (w->in_text)
-		(void)fd_write_all(STDOUT_FILENO, "\n", 1);
+		format_print("\n", 1);
 	w->in_text = false;
 }
 
@@ -84,7 +84,7 @@ static void show_model_text(struct watch *w, struct jval text)
 	if (!raw.len)
 		return;
 	text_sanitize(raw.data, raw.len, &safe);
-	(void)fd_write_all(STDOUT_FILENO, safe.data, safe.len);
+	format_print(safe.data, safe.len);
 	w->in_text = safe.data[safe.len - 1] != '\n';
 }
 
@@ -113,7 +113,7 @@ static void show_row(struct watch *w, const struct watch_row *row, struct jval e
 	}
 	format_paint(&out, w->coloured, row->colour, row->word);
 	buf_printf(&out, "%s%s\n", safe.len ? " " : "", buf_cstr(&safe));
-	if (fd_write_all(STDOUT_FILENO, out.data, out.len) < 0)
+	if (format_print(out.data, out.len) < 0)
 		w->status = EXIT_FAILED;
 }
 
@@ -136,7 +136,7 @@ static void on_event(void *ctx, struct jval event)
 
 		buf_append(&line, event.text, event.len);
 		buf_byte(&line, '\n');
-		if (format_write(STDOUT_FILENO, line.data, line.len) < 0)
+		if (format_print(line.data, line.len) < 0)
 			w->status = EXIT_FAILED;
 		return;
 	}

@@ -11,6 +11,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -479,15 +480,23 @@ int format_write(int fd, const char *text, size_t n)
 	return visible.len ? fd_write_all(fd, visible.data, visible.len) : 0;
 }
 
+static bool print_failed;
+
 /* A reader that has gone away (head, less) is not worth a message. */
-int format_out(const struct buf *b)
+int format_print(const char *text, size_t n)
 {
-	if (format_write(STDOUT_FILENO, b->data, b->len) == 0)
+	if (format_write(STDOUT_FILENO, text, n) == 0)
 		return 0;
-	if (errno != EPIPE)
-		fprintf(stderr, "bailiff: write to stdout: %s\n", strerror(errno));
-	return 1;
+	if (errno != EPIPE && !print_failed) {
+		cli_error("write to stdout: %s", strerror(errno));
+		print_failed = true;
+	}
+	return -1;
 }
+
+bool format_print_failed(void) { return print_failed; }
+
+int format_out(const struct buf *b) { return format_print(b->data, b->len) < 0 ? EXIT_FAILED : 0; }
 
 int format_record(struct jval record, bool as_json)
 {

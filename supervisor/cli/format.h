@@ -60,7 +60,13 @@ void format_scalar(struct jval v, struct buf *out);
  * errno.
  */
 int format_write(int fd, const char *text, size_t n);
-/* Writes all of it to stdout; 0, or exit status 1 on failure. */
+/*
+ * The same to stdout. 0, or −1; the first failure but EPIPE is printed, and then the verb does not exit with 0
+ * (format_print_failed), so that callers which go on may ignore the result.
+ */
+int format_print(const char *text, size_t n);
+bool format_print_failed(void);
+/* All of it to stdout. The exit status: 0, or EXIT_FAILED. */
 int format_out(const struct buf *b);
 /* Output of a process as one line of JSON: stream and text, or base64 where the bytes are not UTF-8. */
 void format_output_line(const char *stream, const char *p, size_t n, struct buf *out);

@@ -254,5 +254,23 @@ def test_task_with_a_successful_command_prints_how_to_complete_it(home):
     assert home.cli("task", "complete", "--summary", "fine", task).text.strip() == "completed"
 
 
+def test_what_cannot_be_printed_is_an_error(home):
+    """A script must not take an empty list for an answer. A reader that has seen enough is none."""
+    home.cli("run", "--", "true")
+    env = harness.environment(BAILIFF_HOME=home.dir)
+    for words, status in ((("ps",), 1), (("help",), 1), (("version",), 1), (("ps", "--help"), 1), (("ps", "-a", "--json"), 1), (("wait", "--json", "@last"), 125),
+                          (("run", "--", "echo", "x"), 125), (("run", "-d", "--", "true"), 125), (("events", "-n", "1"), 1), (("daemon", "status"), 1),
+                          (("watch", "--json", home.cli("session", "list", "--json").json[0]["sessionId"]), 1), (("completion", "bash"), 1)):
+        for redirection, why in ((">/dev/full", b"No space left on device"), (">&-", b"Bad file descriptor")):
+            done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', harness.CLI, *words], cwd=home.work, env=env, stdin=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, timeout=harness.PATIENCE)
+            assert done.returncode == status and b"write to stdout: " + why in done.stderr and done.stderr.count(b"\n") == 1, (words, redirection, done)
+    done = subprocess.run(["sh", "-c", '"$0" ps -a --json | true', harness.CLI], env=env, stderr=subprocess.PIPE, timeout=harness.PATIENCE)
+    assert done.returncode == 0 and not done.stderr, done
+    done = subprocess.run(["sh", "-c", 'exec "$0" kill "$1" >&-', harness.CLI, home.cli("run", "-d", "--", "sleep", "60").text.strip()], env=env,
+                          stderr=subprocess.PIPE, timeout=harness.PATIENCE)
+    assert done.returncode == 0, done
+
+
 if __name__ == "__main__":
     harness.main(globals())
