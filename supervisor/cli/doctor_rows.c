@@ -366,12 +366,10 @@ static void judge_workspace(const struct evidence *s, struct doctor_row *r)
 			     (unsigned)geteuid());
 }
 
-/* The daemon knows why it lacks a controller; other problems with a limit are in the trial's reply. */
+/* The daemon knows why it lacks a controller; other problems with a limit are in the trial's message, with the fix. */
 static void missing_limit(const struct evidence *s, const char *controller, const struct doctor_trial *t,
 			  struct doctor_row *r)
 {
-	static const char between[] = "; to change that: ";
-	const char *fix_at = strstr(t->failure.message, between);
 	char why[320], fix[320];
 
 	for (struct jiter it = jiter_on(jval_path(s->health, "limits.controllers")); jiter_next(&it);) {
@@ -382,11 +380,7 @@ static void missing_limit(const struct evidence *s, const char *controller, cons
 		row_missing(r, fix, "%s", why);
 		return;
 	}
-	if (fix_at)
-		row_missing(r, fix_at + strlen(between), "%.*s", (int)(fix_at - t->failure.message),
-			    t->failure.message);
-	else
-		row_missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
+	row_missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
 }
 
 /* The command must die: a result means that it could use more than its limit. */

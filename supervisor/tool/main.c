@@ -103,6 +103,7 @@ int main(int argc, char **argv)
 
 		jw_kobj(&w, "error");
 		jw_kstr(&w, "category", error_category(&e));
+		jw_kopt(&w, "reason", err_reason_name(e.reason));
 		jw_kstr(&w, "message", whole ? whole : e.message);
 		jw_kopt(&w, "field", e.field[0] ? e.field : NULL);
 		jw_obj_end(&w);

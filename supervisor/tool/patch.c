@@ -340,7 +340,11 @@ static int parse_diff(struct patch_reader *r, struct err *e)
 		/* Lines between files (diff, index, mode lines, mail) are ignored. */
 		if (line_starts(r, "--- ") && next_starts(r, "+++ ") && diff_file(r, e) < 0)
 			return -1;
-	return r->patch->nfiles ? 0 : err_field(e, "patch", "is neither a *** Begin Patch envelope nor a unified diff");
+	if (r->patch->nfiles)
+		return 0;
+	err_field(e, "patch", "is neither a *** Begin Patch envelope nor a unified diff");
+	e->reason = REASON_NOT_A_PATCH;
+	return -1;
 }
 
 int patch_parse(const char *text, size_t len, struct patch *ret, struct err *e)

@@ -193,7 +193,8 @@ int patch_text(const struct patch_file *f, const char *old, size_t old_len, stru
 		size_t where;
 
 		if (locate_hunk(&t, h, at, &where, &why) < 0) {
-			r = err_set(e, ERR_CONFLICT, "hunk %zu of '%.200s' does not apply: %s", i + 1, f->path, why);
+			r = err_because(e, ERR_CONFLICT, REASON_PATCH_STALE, "hunk %zu of '%.200s' does not apply: %s",
+					i + 1, f->path, why);
 			break;
 		}
 		while (at < where)

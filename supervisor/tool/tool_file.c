@@ -56,7 +56,7 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 	if (fstat(fd, &st) < 0)
 		r = fail_on(e, "read", path);
 	else if (S_ISDIR(st.st_mode))
-		r = err_set(e, ERR_INVALID, "'%.200s' is a directory", path);
+		r = err_because(e, ERR_INVALID, REASON_IS_DIRECTORY, "'%.200s' is a directory", path);
 	else if (!S_ISREG(st.st_mode))
 		r = err_set(e, ERR_INVALID, "'%.200s' is not a regular file", path);
 	for (ssize_t n = 1; r == 0 && n > 0;) {
@@ -68,7 +68,8 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 		else
 			ret->len += (size_t)n;
 		if (ret->len > TOOL_FILE_MAX)
-			r = err_set(e, ERR_EXHAUSTED, "'%.200s' is larger than %u bytes", path, TOOL_FILE_MAX);
+			r = err_because(e, ERR_EXHAUSTED, REASON_FILE_TOO_LARGE, "'%.200s' is larger than %u bytes",
+					path, TOOL_FILE_MAX);
 	}
 	if (r == 0 && is_text(buf_cstr(ret), ret->len))
 		tool_editor_replace(fd, &st, ret);

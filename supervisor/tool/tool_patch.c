@@ -30,7 +30,8 @@ static int prepare_file(const struct patch_file *f, struct work *w, struct err *
 
 	if (f->change == PATCH_ADD) {
 		if (tool_file_exists(f->path))
-			return err_set(e, ERR_CONFLICT, "'%.200s' is to be added but already exists", f->path);
+			return err_because(e, ERR_CONFLICT, REASON_FILE_EXISTS,
+					   "'%.200s' is to be added but already exists", f->path);
 		return patch_text(f, "", 0, &w->text, e);
 	}
 	if (tool_file_load(f->path, &old, e) < 0)

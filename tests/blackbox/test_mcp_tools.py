@@ -80,6 +80,8 @@ def test_errors_use_the_terms_of_the_tools(home):
     """Messages for agents do not mention the control socket's parameters and methods."""
     put(home, "text", "one\n")
     put(home, "long", "y" * 5000)
+    with open(os.path.join(home.work, "huge"), "wb") as f:
+        f.truncate(1 << 30)
     theirs = ("list_methods", "the list methods", "start_process", "commandLine", "sandbox.", "until.", "e+")
     with Raw(home) as mcp:
         process = mcp.exec("sleep 1000", background=True)[0]["processId"]
@@ -91,7 +93,10 @@ def test_errors_use_the_terms_of_the_tools(home):
                 ("screen", {"processId": process, "waitForRegex": "["}, "waitForRegex: is not a POSIX"), ("wait", {"processId": "proc_x"}, "proc_x", "ps with all: true"),
                 ("read_output", {"processId": process, "stream": "pty"}, "stream:", "there is stdout, stderr"), ("read_output", {"processId": process, "tail": 3, "offset": 1}, "tail:"),
                 ("write_file", {"path": "x", "content": "a\0b"}, "content: must not contain", "base64"), ("read_file", {"path": "a\0b"}, "path: must not contain"),
-                ("write_file", {"path": "x", "content": "!", "encoding": "base64"}, "content: is not base64"), ("apply_patch", {"patch": "x"}, "patch: is neither"),
+                ("write_file", {"path": "x", "content": "!", "encoding": "base64"}, "content: is not base64"), ("apply_patch", {"patch": "x"}, "patch: is neither", "*** End Patch"),
+                ("read_file", {"path": "."}, "is a directory", "with ls"), ("read_file", {"path": "huge"}, "is larger than", "sed -n"),
+                ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: text\n+x\n*** End Patch\n"}, "already exists", "*** Update File"),
+                ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: text\n@@\n-two\n+x\n*** End Patch\n"}, "does not apply", "make the patch from that"),
                 ("write_file", {"path": "no/such/x", "content": "x"}, "createFolders: true")):
             text = text_of(mcp.call(tool, error=True, **arguments))
             assert all(w in text for w in words) and not any(w in text for w in theirs), (tool, arguments, text)

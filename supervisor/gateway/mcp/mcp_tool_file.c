@@ -114,33 +114,35 @@ static char *simplify_message(const struct mcp_call *c, const char *message)
 	return rest ? mem_printf("%s %s", c->name, rest + 2) : mem_strdup(message);
 }
 
-/* Advice by the text of the error; the daemon's own advice if none matches. */
-static const char *advice_of(const struct mcp_call *c, const json_t *error)
+/* Advice by the reason that the tool names, or the category; the daemon's own advice if there is none. */
+static const char *advice_of(const struct mcp_call *c, const json_t *error, const char *reason)
 {
 	static const struct {
-		const char *tool, *category, *says, *advice;
+		const char *tool, *category;
+		enum err_reason reason;
+		const char *advice;
 	} rows[] = {
-		{ "write_file", "not_found", "write '", "createFolders: true makes the folders that are missing." },
-		{ "read_file", NULL, "is larger than",
+		{ "write_file", "not_found", 0, "createFolders: true makes the folders that are missing." },
+		{ "read_file", NULL, REASON_FILE_TOO_LARGE,
 		  "exec can show a part of it, for example with sed -n, head -c or tail -c." },
-		{ "read_file", NULL, "is a directory", "exec can list it, for example with ls." },
-		{ "apply_patch", NULL, "its lines are not there",
+		{ "read_file", NULL, REASON_IS_DIRECTORY, "exec can list it, for example with ls." },
+		{ NULL, NULL, REASON_PATCH_STALE,
 		  "Look at the file as it is now (read_file) and make the patch from that." },
-		{ "apply_patch", NULL, "is to be added", "Use *** Update File for what is there, or write_file." },
-		{ "apply_patch", "tool", "patch: is neither",
+		{ NULL, NULL, REASON_FILE_EXISTS, "Use *** Update File for what is there, or write_file." },
+		{ NULL, NULL, REASON_NOT_A_PATCH,
 		  "A patch begins with *** Begin Patch and ends with *** End Patch, or it is a unified diff." },
-		{ NULL, "sandbox", "",
+		{ NULL, "sandbox", 0,
 		  "The sandbox or the file's mode does not allow it. Only the working tree can be written, without "
 		  ".git/config and .git/hooks; "
 		  "for more a person has to widen the profile, which needs an operator." },
-		{ NULL, "tool", "", "" }, /* the message describes the invalid argument */
+		{ NULL, "tool", 0, "" }, /* the message describes the invalid argument */
 	};
-	const char *message = json_get_text(error, "message");
+	const enum err_reason named = err_reason_of(reason);
 
 	for (size_t i = 0; i < countof(rows); i++)
 		if ((!rows[i].tool || strcmp(c->name, rows[i].tool) == 0) &&
 		    (!rows[i].category || json_text_is(error, "category", rows[i].category)) &&
-		    strstr(message, rows[i].says))
+		    (!rows[i].reason || rows[i].reason == named))
 			return rows[i].advice;
 	return json_get_text(error, "advice");
 }
@@ -150,7 +152,7 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 	const json_t *error = json_object_get(((struct file_call *)c->data)->ended, "error"),
 		     *files = json_object_get(answer, "files");
 	bool denied = json_text_is(error, "category", "permission");
-	const char *advice = advice_of(c, error);
+	const char *advice = advice_of(c, error, json_get_text(json_object_get(answer, "error"), "reason"));
 	mem_auto char *message = simplify_message(c, json_get_text(error, "message"));
 	buf_auto struct buf words = BUF_INIT;
 	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
@@ -311,8 +313,7 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 	/* The turn was ended by someone else: use a new one. Or it has not started yet: retry shortly. */
 	if (error && json_integer_value(json_object_get(error, "code")) == -32015 && !f->turn_id[0] &&
 	    f->again++ < AGAIN_MAX) {
-		if (strstr(json_get_text(error, "message"), "has ended") &&
-		    strstr(json_get_text(error, "message"), mcp_client_state_turn(f->memory)))
+		if (json_text_is(json_object_get(error, "data"), "reason", err_reason_name(REASON_TURN_ENDED)))
 			mcp_client_state_turn_gone(f->memory);
 		mcp_call_set_timer(c, AGAIN_MS, run_file_tool);
 		return;
