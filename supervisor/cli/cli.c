@@ -203,15 +203,17 @@ void verb_overview(const struct verb_table *t, struct buf *out)
 {
 	static const char end[] = "bailiff help VERB explains one. PROC and other ids may be shortened to a unique "
 				  "beginning or end; @last is the newest.";
-	size_t width = 0;
+	size_t width = 0, group = 0;
 
 	for (size_t i = 0; i < t->n; i++)
 		if (strlen(t->rows[i].name) > width)
 			width = strlen(t->rows[i].name);
-	buf_str(out, "usage: bailiff VERB [options] [arguments]\n\n");
+	buf_str(out, "usage: bailiff VERB [options] [arguments]\n");
 	for (size_t i = 0; i < t->n; i++) {
 		char left[64];
 
+		if (group < t->ngroups && t->groups[group].first == i)
+			buf_printf(out, "\n%s:\n", t->groups[group++].title);
 		snprintf(left, sizeof(left), "  %s", t->rows[i].name);
 		put_row(left, width + 4, t->rows[i].summary, out);
 	}

@@ -72,9 +72,17 @@ enum {
 	SUB_LISTED = 8,   /* prints the element of the list in which the id of the first argument is looked up */
 };
 
+/* Verbs that help lists under one title: from `first` up to the next group. */
+struct verb_group {
+	const char *title;
+	size_t first;
+};
+
 struct verb_table {
 	const struct verb *rows;
 	size_t n;
+	const struct verb_group *groups;
+	size_t ngroups;
 	const struct subverb *subverbs;
 	size_t nsubverbs;
 };

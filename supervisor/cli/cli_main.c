@@ -29,7 +29,22 @@ static const struct subverb subverbs[] = {
 	{ #noun, name, least, most, flags, NULL, "", options, NULL, NULL, function },
 #include "supervisor/cli/verbs.def"
 };
-const struct verb_table cli_verbs = { rows, countof(rows), subverbs, countof(subverbs) };
+/* The positions of the verbs. That of a group is its first verb's. */
+enum {
+#define GROUP(key, title) GROUP_##key, BEFORE_##key = GROUP_##key - 1,
+#define VERB(name, flags, usage, summary, details) VERB_AT_##name,
+#define VERB_AS(key, name, flags, usage, summary, details) VERB_AT_##key,
+#define NOUN(name, flags, usage, summary, details) VERB_AT_##name,
+#define NOUN_AS(key, name, flags, usage, summary, details) VERB_AT_##key,
+#include "supervisor/cli/verbs.def"
+};
+static const struct verb_group groups[] = {
+#define GROUP(key, title) { title, GROUP_##key },
+#include "supervisor/cli/verbs.def"
+};
+const struct verb_table cli_verbs = {
+	rows, countof(rows), groups, countof(groups), subverbs, countof(subverbs),
+};
 
 /* Parses the options of the verb, and runs it or prints its help. Cleans up what the verb left open. */
 static int run_verb(const struct verb *v, int argc, char **argv)

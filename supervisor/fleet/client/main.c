@@ -11,7 +11,7 @@ static const struct verb verbs[] = {
 #define NOUN(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, NULL },
 #include "supervisor/cli/verbs.def"
 };
-static const struct verb_table table = { verbs, countof(verbs), NULL, 0 };
+static const struct verb_table table = { .rows = verbs, .n = countof(verbs) };
 
 static const struct {
 	const char *name;

@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/completion.h"
 #include "tests/unit/suite.h"
 
@@ -74,6 +75,28 @@ START_TEST(test_help_has_every_option)
 }
 END_TEST
 
+START_TEST(test_overview_groups_the_verbs_one_a_line)
+{
+	buf_auto struct buf text = BUF_INIT;
+	size_t last = 0, lines = 0;
+
+	verb_overview(&cli_verbs, &text);
+	ck_assert_uint_ge(cli_verbs.ngroups, 5);
+	ck_assert_uint_eq(cli_verbs.groups[0].first, 0);
+	for (size_t i = 0; i < cli_verbs.ngroups; i++) {
+		mem_auto char *title = mem_printf("\n\n%s:\n  %s ", cli_verbs.groups[i].title,
+						  cli_verbs.rows[cli_verbs.groups[i].first].name);
+
+		ck_assert_msg(strstr(buf_cstr(&text), title) != NULL, "%s", title);
+		ck_assert(i == 0 || cli_verbs.groups[i].first > last);
+		last = cli_verbs.groups[i].first;
+	}
+	for (const char *s = buf_cstr(&text); (s = strstr(s, "\n  ")); s++, lines++)
+		ck_assert_msg(s[3] != ' ', "a summary is too long: %.60s", s);
+	ck_assert_uint_eq(lines, cli_verbs.n);
+}
+END_TEST
+
 static void read_file(const char *path, struct buf *out)
 {
 	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -113,5 +136,6 @@ END_TEST
 int main(void)
 {
 	return SUITE("verb", test_similar_verbs_and_subverbs_are_suggested, test_option_tables_are_consistent,
-		     test_help_has_every_option, test_generated_files_are_up_to_date);
+		     test_help_has_every_option, test_overview_groups_the_verbs_one_a_line,
+		     test_generated_files_are_up_to_date);
 }
