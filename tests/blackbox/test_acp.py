@@ -46,6 +46,8 @@ def test_initialize_reports_capabilities_and_rejects_malformed_requests(home):
         assert acp.call("initialize", protocolVersion=9)["protocolVersion"] == 1, "an unknown version: the client decides"
         acp.fails("initialize", code=-32602)
         acp.fails("session/new", cwd="relative", mcpServers=[], code=-32602)
+        for cwd in ({}, {"cwd": None}, {"cwd": ""}, {"cwd": 5}):
+            assert "cwd: must be" in str(acp.fails("session/new", mcpServers=[], code=-32602, **cwd))
         acp.fails("session/prompt", sessionId="ses_none", prompt=[], code=-32002)
         acp.fails("session/fly", code=-32601)
         acp.raw(b"{nonsense\n")
