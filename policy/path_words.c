@@ -20,6 +20,8 @@ static const char data_only[] = "echo|printf|:|true|false|test|[|[[|((|let|set|u
 static const char searches[] = "find|gfind|fd|fdfind|grep|egrep|fgrep|zgrep|rgrep|rg|ag|ack|locate|tree";
 static const char patterns[] = "exclude*|include|include-from|ignore*|name|iname|glob|pattern*|regex*|message|filter*|"
 			       "grep|author|format|title|body|label";
+/* Options whose value, in the next word, is text for people. */
+static const char texts[] = "--message|--title|--body|--notes|--description|--subject";
 static const char declares[] = "export|declare|typeset|local|readonly";
 
 /* Programs that show folders of the host, with everything below them, to what they run. */
@@ -257,6 +259,8 @@ static void add_operand(struct analysis *r, const struct analysis_command *c, co
 	const bool listed = roles && command_paths_has_role(roles, i, c->args->noperands);
 	const struct word_values v = w->value ? (struct word_values){ 0 } : word_values_of(r, w, 0);
 
+	if (args_named(w[-1].plain, texts))
+		return;
 	if (v.open && args_named(c->args->name, containers) && args_named(w[-1].plain, "-v|--volume|--mount|--*bind"))
 		add_unknown(r, c, w->plain);
 	for (size_t k = 0; k <= v.count; k++) {

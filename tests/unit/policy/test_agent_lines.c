@@ -1,0 +1,63 @@
+/* What rules as people write them answer to command lines as coding agents write them: corpus/agent_lines.list. */
+
+#include "policy/command_analysis.h"
+#include "policy/decision.h"
+#include "runtime/base/err.h"
+#include "tests/unit/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char path[] = "tests/unit/policy/corpus/agent_lines.list";
+static const char rules_text[] =
+	"{\"permissions\":{\"deny\":[\"Read(.env)\",\"Read(secrets/**)\",\"Bash(rm:*)\",\"Bash("
+	"curl:*)\"],\"ask\":[\"Bash(git push:*)\"]}}";
+
+static bool is_answered(const struct policy_rules *rules, const char *line, const char *answer)
+{
+	const struct analysis_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
+	command_facts_auto struct command_facts f = { 0 };
+	struct policy_decision d;
+	const struct policy_request q = { .cwd = o.cwd,
+					  .workspace = o.workspace,
+					  .home = o.home,
+					  .mode = MODE_DEFAULT,
+					  .facts = &f,
+					  .rules = rules };
+
+	command_analyse_line(line, strlen(line), &o, &f);
+	policy_decide(&q, &d);
+	if (strcmp(policy_answer_name(d.answer), answer) == 0)
+		return true;
+	fprintf(stderr, "%.200s: %s, not %s: %s\n", line, policy_answer_name(d.answer), answer, d.reason);
+	return false;
+}
+
+START_TEST(lines_of_agents_are_answered_as_listed)
+{
+	struct policy_rules rules = RULES_INIT;
+	struct err e = ERR_INIT;
+	unsigned count = 0, bad = 0;
+	char row[1024];
+	FILE *f = fopen(path, "re");
+
+	ck_assert_msg(f != NULL, "%s: run this from the top of the tree", path);
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", rules_text, sizeof rules_text - 1, &e), 0);
+	while (fgets(row, sizeof row, f)) {
+		char *line = strchr(row, '\t');
+
+		row[strcspn(row, "\n")] = '\0';
+		if (*row == '#' || !line)
+			continue;
+		*line++ = '\0';
+		bad += !is_answered(&rules, line, row);
+		count++;
+	}
+	fclose(f);
+	policy_rules_done(&rules);
+	ck_assert_uint_gt(count, 400);
+	ck_assert_uint_eq(bad, 0);
+}
+END_TEST
+
+int main(void) { return SUITE("agent_lines", lines_of_agents_are_answered_as_listed); }
