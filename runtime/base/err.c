@@ -69,6 +69,11 @@ int err_at(struct err *e, enum err_code code, const char *field, const char *fmt
 	return -1;
 }
 
+int err_not_known(struct err *e, const char *field, const char *id)
+{
+	return err_at(e, ERR_NOT_FOUND, field, "%s '%.80s' is not known", field, id);
+}
+
 int err_because(struct err *e, enum err_code code, enum err_reason reason, const char *fmt, ...)
 {
 	va_list ap;

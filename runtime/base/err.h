@@ -59,6 +59,8 @@ int err_field(struct err *e, const char *field, const char *fmt, ...) __attribut
 /* Another code with a field: an id that is not known, a value that conflicts. */
 int err_at(struct err *e, enum err_code code, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* A parameter that names something which does not exist, or which the caller may not see. */
+int err_not_known(struct err *e, const char *field, const char *id);
 /* Another code with a reason. */
 int err_because(struct err *e, enum err_code code, enum err_reason reason, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -382,14 +382,14 @@ bool view_is_visible(const struct view_schema *schema, const void *doc, uint32_t
 	return uid == VIEW_ANY_UID;
 }
 
-int view_read_visible(struct store *s, const struct view_schema *schema, uint32_t uid, const char *noun, const char *id,
-		      struct buf *text, void *ret, struct err *e)
+int view_read_visible(struct store *s, const struct view_schema *schema, uint32_t uid, const char *field,
+		      const char *id, struct buf *text, void *ret, struct err *e)
 {
 	int r = view_read(s, schema, id, text, ret, e);
 
 	if (r < 0)
 		return -1;
-	return r == 0 && view_is_visible(schema, ret, uid) ? 0 : err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", noun, id);
+	return r == 0 && view_is_visible(schema, ret, uid) ? 0 : err_not_known(e, field, id);
 }
 
 struct struct_copy {

@@ -108,9 +108,9 @@ int view_read(struct store *s, const struct view_schema *schema, const char *id,
 /* Whether this uid may see the document: its own, or VIEW_ANY_UID. */
 bool view_is_visible(const struct view_schema *schema, const void *doc, uint32_t uid);
 
-/* As view_read; ERR_NOT_FOUND ("no <noun> '<id>'") unless it is there and `uid` may see it. */
-int view_read_visible(struct store *s, const struct view_schema *schema, uint32_t uid, const char *noun, const char *id,
-		      struct buf *text, void *ret, struct err *e);
+/* As view_read; err_not_known(field, id) unless it is there and `uid` may see it. */
+int view_read_visible(struct store *s, const struct view_schema *schema, uint32_t uid, const char *field,
+		      const char *id, struct buf *text, void *ret, struct err *e);
 /* The same including batches that are submitted but not committed: for decisions. */
 int view_read_speculative(struct store *s, const struct view_schema *schema, const char *id, struct buf *text,
 			  void *ret, struct err *e);

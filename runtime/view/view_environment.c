@@ -64,12 +64,12 @@ static int resolve_scope(struct store *s, uint32_t uid, const struct view_scope 
 			 struct err *e)
 {
 	const struct {
-		const char *id, *field, *noun;
+		const char *id, *field;
 		const struct view_schema *schema;
 	} rows[] = {
-		{ scope->turn_id, "turnId", "turn", &turn_schema },
-		{ scope->thread_id, "threadId", "thread", &thread_schema },
-		{ scope->session_id, "sessionId", "session", &session_schema },
+		{ scope->turn_id, "turnId", &turn_schema },
+		{ scope->thread_id, "threadId", &thread_schema },
+		{ scope->session_id, "sessionId", &session_schema },
 	};
 	_Alignas(max_align_t) char doc[VIEW_DOCUMENT_MAX];
 	size_t i = 0;
@@ -81,11 +81,8 @@ static int resolve_scope(struct store *s, uint32_t uid, const struct view_scope 
 		i++;
 	if (i == countof(rows))
 		return err_field(e, "sessionId", "missing: give sessionId, threadId or turnId");
-	if (view_read_visible(s, rows[i].schema, uid, rows[i].noun, rows[i].id, &ret->text, doc, e) < 0) {
-		if (e->code == ERR_NOT_FOUND)
-			(void)snprintf(e->field, sizeof(e->field), "%s", rows[i].field);
+	if (view_read_visible(s, rows[i].schema, uid, rows[i].field, rows[i].id, &ret->text, doc, e) < 0)
 		return -1;
-	}
 	struct jval members = jval_of(ret->text.data, ret->text.len);
 	view_copy_string(ret->session, jval_get(members, "sessionId"));
 	view_copy_string(ret->thread, jval_get(members, "threadId"));

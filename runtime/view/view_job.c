@@ -400,7 +400,7 @@ int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, u
 
 	if (limit < 1 || limit > 1000)
 		return err_field(e, "limit", "must be 1 to 1000");
-	if (view_read_visible(s, &job_schema, uid, "job", job_id, &text, &d, e) < 0)
+	if (view_read_visible(s, &job_schema, uid, "jobId", job_id, &text, &d, e) < 0)
 		return -1;
 	view_write_stored(&w, &text);
 	write_progress(&d, &w);

@@ -124,7 +124,7 @@ int view_process(struct store *s, uint32_t uid, const char *process_id, struct b
 	struct jw w = jw_on(&whole);
 	struct process_doc d;
 
-	if (view_read_visible(s, &process_schema, uid, "process", process_id, &text, &d, e) < 0 ||
+	if (view_read_visible(s, &process_schema, uid, "processId", process_id, &text, &d, e) < 0 ||
 	    write_process(s, &text, &d, true, &w, e) < 0)
 		return -1;
 	buf_append(out, whole.data, whole.len);
@@ -137,7 +137,7 @@ int view_wait_brief(struct store *s, uint32_t uid, const char *process_id, struc
 	struct jw w = jw_on(&whole);
 	struct process_doc d;
 
-	if (view_read_visible(s, &process_schema, uid, "process", process_id, &text, &d, e) < 0)
+	if (view_read_visible(s, &process_schema, uid, "processId", process_id, &text, &d, e) < 0)
 		return -1;
 	jw_obj(&w);
 	view_write_members(&w, &process_schema, &d, "status exitCode signal durationMs");
@@ -158,7 +158,7 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 	struct jw w = jw_on(&whole);
 	struct process_doc d;
 
-	if (view_read_visible(s, &process_schema, uid, "process", process_id, &text, &d, e) < 0)
+	if (view_read_visible(s, &process_schema, uid, "processId", process_id, &text, &d, e) < 0)
 		return -1;
 	jw_obj(&w);
 	view_write_members(&w, &process_schema, &d, "processId status statusReason exitCode signal durationMs");

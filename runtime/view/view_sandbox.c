@@ -47,7 +47,7 @@ int view_sandbox(struct store *s, uint32_t uid, const char *sandbox_id, struct b
 	struct jw w = jw_on(&whole);
 	struct sandbox_doc d;
 
-	if (view_read_visible(s, &sandbox_schema, uid, "sandbox", sandbox_id, &text, &d, e) < 0)
+	if (view_read_visible(s, &sandbox_schema, uid, "sandboxId", sandbox_id, &text, &d, e) < 0)
 		return -1;
 	view_write_stored(&w, &text);
 	if (write_use(s, &d, &w, e) < 0)

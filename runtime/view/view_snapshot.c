@@ -332,7 +332,7 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 		return err_field(e, "window.limit", "must be 1 to %u", VIEW_WINDOW);
 	if (before && !id_valid(before, strlen(before)))
 		return err_field(e, "window.before", "not an id");
-	if (view_read_visible(s, &session_schema, uid, "session", session_id, &text, &d, e) < 0)
+	if (view_read_visible(s, &session_schema, uid, "sessionId", session_id, &text, &d, e) < 0)
 		return -1;
 	more = members_before(s, VIEW_SESSION_THREAD, session_id, before, win ? win->limit : VIEW_WINDOW, &ids, e);
 	if (more < 0)
@@ -376,7 +376,7 @@ int view_thread(struct store *s, uint32_t uid, const char *thread_id, const stru
 	struct thread_doc d;
 
 	store_snapshot_begin(held);
-	if (view_read_visible(s, &thread_schema, uid, "thread", thread_id, &text, &d, e) < 0)
+	if (view_read_visible(s, &thread_schema, uid, "threadId", thread_id, &text, &d, e) < 0)
 		return -1;
 	jw_obj(&w);
 	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
@@ -566,7 +566,7 @@ int view_queue_snapshot(struct store *s, uint32_t uid, const char *thread_id, st
 	struct jw w = jw_on(&whole);
 	struct thread_doc t;
 
-	if (view_read_visible(s, &thread_schema, uid, "thread", thread_id, &text, &t, e) < 0)
+	if (view_read_visible(s, &thread_schema, uid, "threadId", thread_id, &text, &t, e) < 0)
 		return -1;
 	jw_obj(&w);
 	view_write_members(&w, &thread_schema, &t, "threadId sessionId status activeTurnId");

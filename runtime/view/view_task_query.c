@@ -193,7 +193,7 @@ int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *ou
 	struct jw w = jw_on(&whole);
 	struct task_doc d;
 
-	if (view_read_visible(s, &task_schema, uid, "task", task_id, &text, &d, e) < 0 ||
+	if (view_read_visible(s, &task_schema, uid, "taskId", task_id, &text, &d, e) < 0 ||
 	    write_task(s, &text, &d, &w, e) < 0)
 		return -1;
 	buf_append(out, whole.data, whole.len);
@@ -392,7 +392,7 @@ int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, co
 	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
 	jw_kstr(&w, "runtimeId", store_runtime_id(s));
 	if (task_id) {
-		if (view_read_visible(s, &task_schema, uid, "task", task_id, &text, &d, e) < 0)
+		if (view_read_visible(s, &task_schema, uid, "taskId", task_id, &text, &d, e) < 0)
 			return -1;
 		jw_kstr(&w, "sessionId", d.sessionId);
 		jw_key(&w, "task");
@@ -410,8 +410,7 @@ int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, co
 		r = view_tasks_of_session(s, session_id, &w, e);
 	}
 	if (r > 0)
-		return err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", thread_id ? "thread" : "session",
-			       thread_id ? thread_id : session_id);
+		return err_not_known(e, thread_id ? "threadId" : "sessionId", thread_id ? thread_id : session_id);
 	if (r < 0)
 		return -1;
 	jw_obj_end(&w);

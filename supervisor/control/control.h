@@ -183,7 +183,5 @@ int params_parse(const struct param *params, json_t *value, void *ret, struct er
 int param_length(const char *field, const char *s, size_t least, size_t most, struct err *e);
 /* The compact JSON text of `v`, to be freed; NULL if it is not given, or longer than `most`: then `e` is set. */
 char *param_json_text(const char *field, const json_t *v, size_t most, struct err *e);
-/* "<field> '<id>' is not known": also for what the caller may not see. */
-int param_not_found(const char *field, const char *id, struct err *e);
 
 #endif

@@ -91,7 +91,8 @@ int method_unsubscribe_events(struct call *c, const struct unsubscribe_events_pa
 	struct subscription *s = subscription_find(c->client, p->subscriptionId);
 
 	if (!s)
-		return err_set(e, ERR_NOT_FOUND, "this connection has no subscription %.80s", p->subscriptionId);
+		return err_at(e, ERR_NOT_FOUND, "subscriptionId", "this connection has no subscription %.80s",
+			      p->subscriptionId);
 	buf_printf(out, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu}", s->id, (unsigned long long)s->cursor);
 	subscription_free(s);
 	return CALL_REPLY;

@@ -244,7 +244,7 @@ static int read_scope(struct call *c, const struct export_scope_members *given, 
 	*ret = (struct export_scope){ .field = field };
 	int r = read_document(c, given, ret, e);
 	if (r)
-		return r < 0 ? -1 : param_not_found(name, id, e);
+		return r < 0 ? -1 : err_not_known(e, name, id);
 	if (session && strcmp(session, ret->session_id) != 0)
 		return err_field(e, "scope.sessionId", "'%.64s' is not the session of %s '%.64s'", session,
 				 id_field_member(field), id);
@@ -326,7 +326,7 @@ int method_export_benchmark_trial(struct call *c, const struct export_benchmark_
 	int r = view_read(call_store(c), &trial_schema, p->trialId, &text, &d, e);
 
 	if (r || !call_sees(c, (uint32_t)d.uid))
-		return r < 0 ? -1 : param_not_found("trialId", p->trialId, e);
+		return r < 0 ? -1 : err_not_known(e, "trialId", p->trialId);
 	scope.uid = (uint32_t)d.uid;
 	memcpy(scope.session_id, d.sessionId, sizeof scope.session_id);
 	memcpy(scope.thread_id, d.threadId, sizeof scope.thread_id);

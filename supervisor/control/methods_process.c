@@ -139,7 +139,7 @@ static int write_range(struct store *s, uint32_t uid, const struct output_range 
 	int r = view_output_brief(s, uid, o->ref, &p.brief, e);
 
 	if (r > 0)
-		return err_set(e, ERR_NOT_FOUND, "no output '%s'", o->ref);
+		return err_not_known(e, "outputRef", o->ref);
 	if (r == 0 && p.brief.expired)
 		return err_set(e, ERR_EXPIRED, "output '%s' has expired", o->ref);
 	if (r == 0)
@@ -571,7 +571,7 @@ static int find_recent_output(struct call *c, const struct open_output_params *p
 	struct process_doc d;
 	char ref[ID_SIZE] = "";
 
-	if (view_read_visible(call_store(c), &process_schema, uid, "process", p->processId, &text, &d, NULL) < 0 ||
+	if (view_read_visible(call_store(c), &process_schema, uid, "processId", p->processId, &text, &d, NULL) < 0 ||
 	    d.uid != uid || !process_doc_ended(&d) || d.endedAt > now || d.endedAt + RECENT_US < now)
 		return 1;
 	for (struct jiter it = jiter_on(d.outputRefs); jiter_next(&it);)
@@ -645,7 +645,7 @@ static int sandbox_holder(struct call *c, const char *given, char ret[ID_SIZE], 
 	char id[ID_SIZE];
 
 	engine_sandbox_id(call_engine(c), given, &c->caller, id);
-	if (view_read_visible(call_store(c), &sandbox_schema, call_visible_uid(c), "sandbox", id, &text, &d, e) < 0)
+	if (view_read_visible(call_store(c), &sandbox_schema, call_visible_uid(c), "sandboxId", id, &text, &d, e) < 0)
 		return -1;
 	id_copy(ret, d.processId);
 	return 0;

@@ -110,9 +110,9 @@ int method_get_thread_read(struct call *c, const struct get_thread_read_params *
 	int r = view_thread_brief(call_store(c), call_visible_uid(c), thread, &brief, e);
 
 	if (r > 0 && !session)
-		return err_set(e, ERR_NOT_FOUND, "no thread '%.80s'", thread);
+		return err_not_known(e, "threadId", thread);
 	if (r > 0 || (r == 0 && session && strcmp(brief.session_id, session) != 0))
-		return err_set(e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread);
+		return err_at(e, ERR_NOT_FOUND, "threadId", "session '%s' has no thread '%s'", session, thread);
 	if (r < 0 || view_thread(call_store(c), call_visible_uid(c), thread, p->window.json ? &w : NULL, out, e) < 0)
 		return -1;
 	if (w.before && c->client)

@@ -141,9 +141,7 @@ static int check_scope(const struct snapshot_kind *k, const struct snapshot_call
 
 static int not_found(const char *field, const char *id, struct err *e)
 {
-	err_set(e, ERR_NOT_FOUND, "%s '%.80s' is not known, or not of what else is named", field, id);
-	snprintf(e->field, sizeof e->field, "%s", field);
-	return -1;
+	return err_at(e, ERR_NOT_FOUND, field, "%s '%.80s' is not known, or not of what else is named", field, id);
 }
 
 /* Looks up every given id, checks that they belong together, and sets `owner`. Invisible documents are not found. */

@@ -70,9 +70,7 @@ static int check_id(const struct call *c, const struct owned *o, const char *fie
 
 	if (r <= 0)
 		return r;
-	err_set(e, makes ? ERR_CONFLICT : ERR_NOT_FOUND, "%s '%.80s' is %s", field, id, makes ? "taken" : "not known");
-	snprintf(e->field, sizeof e->field, "%s", field);
-	return -1;
+	return makes ? err_at(e, ERR_CONFLICT, field, "%s '%.80s' is taken", field, id) : err_not_known(e, field, id);
 }
 
 /* The value of a parameter: one id or several. */

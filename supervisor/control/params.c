@@ -326,10 +326,3 @@ char *param_json_text(const char *field, const json_t *v, size_t most, struct er
 	free(text);
 	return NULL;
 }
-
-int param_not_found(const char *field, const char *id, struct err *e)
-{
-	err_field(e, field, "%s '%.80s' is not known", field, id);
-	e->code = ERR_NOT_FOUND;
-	return -1;
-}

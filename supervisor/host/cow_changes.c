@@ -258,7 +258,7 @@ static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 	if (r < 0)
 		return -1;
 	if (r > 0)
-		return err_set(e, ERR_NOT_FOUND, "no process '%s'", j->key.id);
+		return err_not_known(e, "processId", j->key.id);
 	if (j->op == CHANGE_OP_REVERT && j->process.cow)
 		return err_set(e, ERR_STATE,
 			       "it was a copy-on-write run (--cow): nothing is in the files themselves before apply; "
@@ -433,7 +433,7 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 	struct err e = ERR_INIT;
 
 	if (strlen(process_id) >= sizeof j->key.id)
-		err_set(&e, ERR_NOT_FOUND, "no process '%s'", process_id);
+		err_not_known(&e, "processId", process_id);
 	if (e.code || check_share(c, caller, &e) < 0) {
 		fn(ctx, &e, NULL, 0);
 		return;

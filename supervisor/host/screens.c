@@ -558,7 +558,7 @@ void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn,
 	struct err e = ERR_INIT;
 
 	if (k && r->viewer != VIEW_ANY_UID && r->viewer != k->history.uid)
-		err_set(&e, ERR_NOT_FOUND, "no process '%s'", r->process_id);
+		err_not_known(&e, "processId", r->process_id);
 	else if (!k)
 		k = cached_new(s, r->process_id, r->viewer, &e);
 	if (e.code) {

@@ -118,6 +118,27 @@ def test_mutating_methods_accept_an_idempotency_key(home):
                 assert "idempotencyKey" in error.message, (method["name"], error)
 
 
+def test_ids_that_are_not_known_are_named(home):
+    """Each parameter that is an id, alone with the required ones: what is not found is one of these."""
+    count, wrong = 0, []
+    with home.rpc() as rpc:
+        for method, params in declared(rpc):
+            for param in params:
+                if param["type"] != "id" or param["name"] == "idempotencyKey":
+                    continue
+                request = place(params, (), param["name"], "x_none")
+                try:
+                    rpc.call(method["name"], request)
+                except harness.RpcError as error:
+                    if error.code == -32004:
+                        count += 1
+                        field = error.data.get("field", "").split("[")[0]
+                        # A queued turn has one id, which two names may carry.
+                        if field not in request and (field, param["name"]) != ("queuedTurnId", "turnId"):
+                            wrong.append((method["name"], request, str(error)))
+    assert count > 50 and not wrong, (count, wrong)
+
+
 def test_positional_parameters_are_rejected(home):
     with home.rpc() as rpc:
         rpc.raw(b'{"jsonrpc":"2.0","id":9001,"method":"get_process","params":["proc_x"]}\n')

@@ -290,11 +290,8 @@ static int check_answer(struct engine *engine, const struct action_answer *r, co
 
 	if (found < 0)
 		return -1;
-	if (found > 0 || (c->uid != 0 && a->uid != c->uid)) {
-		err_set(e, ERR_NOT_FOUND, "actionId '%.80s' is not known", r->action_id);
-		snprintf(e->field, sizeof e->field, "actionId");
-		return -1;
-	}
+	if (found > 0 || (c->uid != 0 && a->uid != c->uid))
+		return err_not_known(e, "actionId", r->action_id);
 	if (strcmp(a->status, "pending") != 0)
 		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId,
 			       a->decision, a->status);

@@ -49,7 +49,7 @@ static void read_output(struct engine *engine, const struct tool_call_doc *d, co
 	struct jw w = jw_on(&answer);
 	struct err e = ERR_INIT;
 
-	if (view_read_visible(engine->o.store, &output_schema, (uint32_t)d->uid, "output", ref, &text, &o, &e) < 0)
+	if (view_read_visible(engine->o.store, &output_schema, (uint32_t)d->uid, "ref", ref, &text, &o, &e) < 0)
 		return tool_call_fail_as(engine, d->toolCallId, "not_found", e.message);
 	if (tail) {
 		want = (uint64_t)json_integer_value(tail);

@@ -91,7 +91,7 @@ static int channel_load(struct engine *engine, const char *id, const struct call
 		return -1;
 	/* A channel of another uid is reported as not found, so that its existence is not disclosed. */
 	if (r > 0 || (c->uid != 0 && d->uid != c->uid))
-		return err_at(e, ERR_NOT_FOUND, "channelId", "channel '%.64s' is not known", id);
+		return err_not_known(e, "channelId", id);
 	return 0;
 }
 
@@ -128,7 +128,7 @@ void engine_connect_channel(struct engine *engine, const struct channel_request 
 	} else if (!e.code) {
 		int found = view_session_brief(engine->o.store, c->uid, r->session_id, &s, &e);
 		if (found > 0)
-			err_at(&e, ERR_NOT_FOUND, "sessionId", "session '%.64s' is not known", r->session_id);
+			err_not_known(&e, "sessionId", r->session_id);
 		else if (found == 0)
 			doc.uid = s.uid;
 	}

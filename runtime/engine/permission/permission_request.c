@@ -42,8 +42,7 @@ static int find_event_session(struct engine *engine, const char *session_id, con
 	}
 	found = view_session_brief(engine->o.store, c->uid, session_id, &s, e);
 	if (found > 0) {
-		err_set(e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
-		snprintf(e->field, sizeof e->field, "sessionId");
+		err_not_known(e, "sessionId", session_id);
 	}
 	if (found != 0)
 		return -1;
@@ -301,7 +300,7 @@ void engine_show_policy(struct engine *engine, const char *session_id, const cha
 	int found = session_id ? view_session_brief(engine->o.store, c->uid, session_id, &brief, &e) : 0;
 
 	if (found > 0)
-		err_set(&e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+		err_not_known(&e, "sessionId", session_id);
 	if (found != 0)
 		fn(ctx, &e, NULL, 0);
 	else
@@ -349,7 +348,7 @@ void engine_set_permission_mode(struct engine *engine, const char *session_id, c
 	int found = view_session_brief(engine->o.store, c->uid, session_id, &s, &e);
 
 	if (found > 0)
-		err_set(&e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+		err_not_known(&e, "sessionId", session_id);
 	if (found != 0 || check_mode(engine, mode, name, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;

@@ -19,7 +19,7 @@ static int resolve_turn(struct process *p, const char *turn_id, struct err *e)
 	int r = view_turn_brief(p->engine->o.store, p->uid, turn_id, &t, e);
 
 	if (r != 0)
-		return r < 0 ? -1 : session_field_err(e, ERR_NOT_FOUND, "turnId", "is not known", turn_id);
+		return r < 0 ? -1 : err_not_known(e, "turnId", turn_id);
 	if (t.ended)
 		return session_field_err(e, ERR_STATE, "turnId", "has ended", turn_id);
 	if (t.ending)
@@ -42,7 +42,7 @@ static int resolve_thread(struct process *p, const char *thread_id, struct err *
 	int r = view_thread_brief(p->engine->o.store, p->uid, thread_id, &t, e);
 
 	if (r != 0)
-		return r < 0 ? -1 : session_field_err(e, ERR_NOT_FOUND, "threadId", "is not known", thread_id);
+		return r < 0 ? -1 : err_not_known(e, "threadId", thread_id);
 	struct turn_queue q;
 	char active[ID_SIZE];
 	if (turn_queue_read(p->engine, thread_id, &q, e) < 0 || (r = thread_busy(p->engine, thread_id, active, e)) < 0)
@@ -63,7 +63,7 @@ static int resolve_session(struct process *p, const char *session_id, struct err
 	int r = view_session_brief(p->engine->o.store, p->uid, session_id, &s, e);
 
 	if (r != 0)
-		return r < 0 ? -1 : session_field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session_id);
+		return r < 0 ? -1 : err_not_known(e, "sessionId", session_id);
 	id_copy(p->session_id, session_id);
 	return 0;
 }

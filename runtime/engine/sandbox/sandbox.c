@@ -150,7 +150,7 @@ static int check_session(struct engine *engine, const char *session_id, const st
 	struct view_session_brief brief;
 	int r = session_id ? view_session_brief(engine->o.store, c->uid, session_id, &brief, e) : 0;
 
-	return r > 0 ? session_field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session_id) : r;
+	return r > 0 ? err_not_known(e, "sessionId", session_id) : r;
 }
 
 void engine_create_sandbox(struct engine *engine, const struct sandbox_creation *r, const struct caller *c,

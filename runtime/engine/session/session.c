@@ -82,7 +82,7 @@ int session_system_turn(struct engine *engine, struct transaction *tx, uint32_t 
 	int r = view_session_brief(engine->o.store, VIEW_ANY_UID, session, &s, e);
 
 	if (r != 0)
-		return r < 0 ? -1 : session_field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session);
+		return r < 0 ? -1 : err_not_known(e, "sessionId", session);
 	id_copy(ret_thread, s.first_thread);
 	if (s.system_turn[0]) {
 		id_copy(ret_turn, s.system_turn);
@@ -110,7 +110,7 @@ void engine_update_session(struct engine *engine, const struct session_change *r
 	int found = view_session_brief(engine->o.store, c->uid, r->session_id, &s, &e);
 
 	if (found > 0)
-		session_field_err(&e, ERR_NOT_FOUND, "sessionId", "is not known", r->session_id);
+		err_not_known(&e, "sessionId", r->session_id);
 	else if (found == 0 && !changes_document(r) && !r->rules)
 		err_field(&e, "title",
 			  "nothing to change: give title, scope, pinnedThreadIds, archived or permissions");

@@ -8,13 +8,6 @@
 #include "runtime/engine/core/core.h"
 #include "runtime/view/view_documents.h"
 
-static int not_known(struct err *e, const char *field, const char *id)
-{
-	err_set(e, ERR_NOT_FOUND, "%s '%.80s' is not known", field, id);
-	snprintf(e->field, sizeof e->field, "%s", field);
-	return -1;
-}
-
 /* Ids of other users are reported like unknown ones, so that they cannot be probed. Root sees all. */
 static bool is_visible_to(const struct caller *c, uint64_t uid) { return c->uid == 0 || uid == c->uid; }
 
@@ -28,7 +21,7 @@ static int find_thread(struct engine *engine, const char *session_id, const char
 	if (r < 0)
 		return -1;
 	if (r > 0 || !is_visible_to(c, d.uid))
-		return not_known(e, "threadId", thread_id);
+		return err_not_known(e, "threadId", thread_id);
 	if (session_id && strcmp(session_id, d.sessionId) != 0)
 		return err_field(e, "sessionId", "'%.80s' does not have thread '%.80s'", session_id, thread_id);
 	p->uid = (uint32_t)d.uid;
@@ -47,7 +40,7 @@ static int find_session(struct engine *engine, const char *session_id, enum plac
 	if (r < 0)
 		return -1;
 	if (r > 0 || !is_visible_to(c, d.uid))
-		return not_known(e, "sessionId", session_id);
+		return err_not_known(e, "sessionId", session_id);
 	p->uid = (uint32_t)d.uid;
 	id_copy(p->session_id, session_id);
 	if (want == SCOPE_FIRST_THREAD && d.firstThreadId[0]) {

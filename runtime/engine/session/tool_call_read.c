@@ -16,11 +16,8 @@ int tool_call_of_caller(struct engine *engine, const char *call_id, const struct
 
 	if (r < 0)
 		return -1;
-	if (r > 0 || (c->uid != 0 && ret->uid != c->uid)) {
-		err_set(e, ERR_NOT_FOUND, "toolCallId '%.80s' is not known", call_id);
-		snprintf(e->field, sizeof e->field, "toolCallId");
-		return -1;
-	}
+	if (r > 0 || (c->uid != 0 && ret->uid != c->uid))
+		return err_not_known(e, "toolCallId", call_id);
 	return 0;
 }
 

@@ -12,18 +12,15 @@ int turn_read(struct engine *engine, const char *turn_id, struct buf *text, stru
 	return view_read_speculative(engine->o.store, &turn_schema, turn_id, text, ret, e);
 }
 
-int turn_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
-		   struct turn_doc *ret, struct err *e)
+int turn_of_caller(struct engine *engine, const char *field, const char *turn_id, const struct caller *c,
+		   struct buf *text, struct turn_doc *ret, struct err *e)
 {
 	int r = turn_read(engine, turn_id, text, ret, e);
 
 	if (r < 0)
 		return -1;
-	if (r > 0 || (c->uid != 0 && ret->uid != c->uid)) {
-		err_set(e, ERR_NOT_FOUND, "turnId '%.80s' is not known", turn_id);
-		snprintf(e->field, sizeof e->field, "turnId");
-		return -1;
-	}
+	if (r > 0 || (c->uid != 0 && ret->uid != c->uid))
+		return err_not_known(e, field, turn_id);
 	if (jval_is_str(ret->source, "system"))
 		return err_set(e, ERR_STATE, "turn '%s' is the runtime's own: it only carries facts", turn_id);
 	return 0;
@@ -32,10 +29,10 @@ int turn_of_caller(struct engine *engine, const char *turn_id, const struct call
 int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 			struct turn_doc *ret, struct err *e)
 {
-	if (turn_of_caller(engine, turn_id, c, text, ret, e) < 0)
+	if (turn_of_caller(engine, "turnId", turn_id, c, text, ret, e) < 0)
 		return -1;
 	if (turn_doc_ended(ret))
-		return err_set(e, ERR_STATE, "turn '%s' has ended (%s)", turn_id, ret->status);
+		return err_because(e, ERR_STATE, REASON_TURN_ENDED, "turn '%s' has ended (%s)", turn_id, ret->status);
 	if (ret->ending.type == JT_OBJECT)
 		return err_set(e, ERR_STATE, "turn '%s' is ending", turn_id);
 	if (!ret->startedAt)

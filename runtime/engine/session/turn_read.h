@@ -24,11 +24,12 @@ struct err;
 /* 0 = found, 1 = not found, −1 with e. Includes events that are not committed yet. `ret` points into `text`. */
 int turn_read(struct engine *engine, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e);
 /*
- * The same for a caller: ERR_NOT_FOUND also for turns of other users, ERR_STATE for a system turn. turn_open_of_caller
- * also requires that the turn has started and not ended, and makes the caller's connection its driver (turn_owner.h).
+ * The same for a caller, whose parameter `field` names it: ERR_NOT_FOUND also for turns of other users, ERR_STATE for a
+ * system turn. turn_open_of_caller also requires that the turn has started and not ended, and makes the caller's
+ * connection its driver (turn_owner.h).
  */
-int turn_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
-		   struct turn_doc *ret, struct err *e);
+int turn_of_caller(struct engine *engine, const char *field, const char *turn_id, const struct caller *c,
+		   struct buf *text, struct turn_doc *ret, struct err *e);
 int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 			struct turn_doc *ret, struct err *e);
 /* The identity that its work runs with. An unknown role counts as agent, the one with fewer rights. */

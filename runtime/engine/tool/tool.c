@@ -161,11 +161,9 @@ int tool_check(struct engine *engine, const char *name, const json_t *arguments,
 {
 	struct tool t;
 
-	if (!tool_find(engine, name, in, &t)) {
-		err_set(e, ERR_NOT_FOUND, "there is no tool '%.64s'; get_tool_inventory lists them", name);
-		snprintf(e->field, sizeof e->field, "toolName");
-		return -1;
-	}
+	if (!tool_find(engine, name, in, &t))
+		return err_at(e, ERR_NOT_FOUND, "toolName", "there is no tool '%.64s'; get_tool_inventory lists them",
+			      name);
 	if (check_arguments(&t, arguments, e) < 0)
 		return -1;
 	/* The rules about paths need all of them: a list that was cut would let the rest through unchecked. */

@@ -238,7 +238,7 @@ void engine_tool_inventory(struct engine *engine, const struct inventory_query *
 	if (r->mode && mode < 0)
 		err_field(&e, "mode", "'%.40s' is not a mode", r->mode);
 	else if (r->session_id && view_session_brief(engine->o.store, c->uid, r->session_id, &session, &e) > 0)
-		err_at(&e, ERR_NOT_FOUND, "sessionId", "sessionId '%.80s' is not known", r->session_id);
+		err_not_known(&e, "sessionId", r->session_id);
 	if (e.code)
 		return fn(ctx, &e, NULL, 0);
 	struct inventory_request *q = mem_zalloc(1, sizeof *q);

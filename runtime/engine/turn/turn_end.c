@@ -174,7 +174,7 @@ static int find_interrupted(struct engine *engine, const struct turn_interrupt *
 			return -1;
 		if (found > 0 || (c->uid != 0 && t.uid != c->uid) ||
 		    (r->session_id && strcmp(r->session_id, t.sessionId) != 0))
-			return err_set(e, ERR_NOT_FOUND, "threadId '%.80s' is not known", r->thread_id);
+			return err_not_known(e, "threadId", r->thread_id);
 		id_copy(ret_thread, t.threadId);
 		id_copy(ret_turn, t.activeTurnId);
 		return 0;
@@ -183,7 +183,7 @@ static int find_interrupted(struct engine *engine, const struct turn_interrupt *
 	if (found < 0)
 		return -1;
 	if (found > 0 || (c->uid != 0 && s.uid != c->uid))
-		return err_set(e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", r->session_id);
+		return err_not_known(e, "sessionId", r->session_id);
 	if (view_members(engine->o.store, VIEW_SESSION_THREAD, r->session_id, VIEW_NEWEST_FIRST, 1000, &threads, e) < 0)
 		return -1;
 	for (size_t i = 0; i < threads.n; i++) {
@@ -221,7 +221,7 @@ void engine_interrupt_turn(struct engine *engine, const struct turn_interrupt *r
 	struct err e = ERR_INIT;
 
 	if (find_interrupted(engine, r, c, thread, turn, &e) < 0 ||
-	    (turn[0] && turn_of_caller(engine, turn, c, &text, &t, &e) < 0))
+	    (turn[0] && turn_of_caller(engine, "turnId", turn, c, &text, &t, &e) < 0))
 		return transaction_reject(tx, &e);
 	if (r->end_processes)
 		process_tools_end(engine, turn[0] ? t.threadId : thread, c);
@@ -379,7 +379,7 @@ void engine_claim_turn(struct engine *engine, const char *turn_id, const struct 
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (turn_of_caller(engine, turn_id, c, &text, &t, &e) == 0 &&
+	if (turn_of_caller(engine, "turnId", turn_id, c, &text, &t, &e) == 0 &&
 	    (turn_doc_ended(&t) || !turn_driven_by_client(&t)))
 		err_set(&e, ERR_STATE, "turn '%s' %s", t.turnId,
 			turn_doc_ended(&t) ? "has ended" : "is not driven by a client");

@@ -113,7 +113,8 @@ void turn_queue_clear(struct engine *engine, const char *thread_id, const char *
 static int queued_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 			    struct turn_doc *t, struct turn_queue *q, size_t *at, struct err *e)
 {
-	if (turn_of_caller(engine, turn_id, c, text, t, e) < 0 || turn_queue_read(engine, t->threadId, q, e) < 0)
+	if (turn_of_caller(engine, "queuedTurnId", turn_id, c, text, t, e) < 0 ||
+	    turn_queue_read(engine, t->threadId, q, e) < 0)
 		return -1;
 	if (!queue_find(q, turn_id, at))
 		return err_set(e, ERR_STATE, "turn '%s' is not queued: it is %s%s", turn_id, t->status,

@@ -219,7 +219,7 @@ void engine_record_benchmark_reward(struct engine *engine, const json_t *params,
 	int r = view_read_speculative(engine->o.store, &trial_schema, id, &text, &trial, &e);
 
 	if (r > 0 || (r == 0 && c->uid != 0 && c->uid != trial.uid))
-		err_at(&e, ERR_NOT_FOUND, "trialId", "trialId '%.64s' is not known", id);
+		err_not_known(&e, "trialId", id);
 	/* A verifier that failed has no reward; every other report needs one. */
 	else if (!json_object_get(params, "reward") && !broken)
 		err_field(&e, "reward", "is missing; only a verifier that failed (verifierStatus error) has none");

@@ -121,7 +121,7 @@ static int making_scope(struct making *k, struct err *e)
 		return 0;
 	int r = view_session_brief(k->engine->o.store, k->caller->uid, session, &sb, e);
 	if (r != 0)
-		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "sessionId", "no session '%.80s'", session);
+		return r < 0 ? -1 : err_not_known(e, "sessionId", session);
 	k->d.uid = sb.uid;
 	return 0;
 }

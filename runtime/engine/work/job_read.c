@@ -24,7 +24,7 @@ int job_get(struct engine *engine, const char *id, const struct caller *c, struc
 		return -1;
 	/* A job of another uid is reported as not found, so that its existence is not disclosed. */
 	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid))
-		return err_at(e, ERR_NOT_FOUND, "jobId", "no job '%.80s'", id);
+		return err_not_known(e, "jobId", id);
 	return 0;
 }
 

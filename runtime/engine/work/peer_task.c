@@ -160,7 +160,7 @@ static int channel_of(struct engine *engine, const char *id, const struct caller
 	/* A channel of another uid is reported as not found. */
 	if (r == 0 && (c->uid == 0 || d->uid == c->uid))
 		return 0;
-	return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "channelId", "channel '%.64s' is not known", id);
+	return r < 0 ? -1 : err_not_known(e, "channelId", id);
 }
 
 /* For a client that has no task of its own. */

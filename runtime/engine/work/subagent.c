@@ -45,7 +45,7 @@ static int subagent_load(struct engine *engine, const char *id, const struct cal
 		return -1;
 	/* A subagent of another uid is reported as not found, so that its existence is not disclosed. */
 	if (r > 0 || (c->uid != 0 && d->uid != c->uid))
-		return err_at(e, ERR_NOT_FOUND, "subagentId", "subagent '%.64s' is not known", id);
+		return err_not_known(e, "subagentId", id);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int check_spawn(struct engine *engine, const json_t *params, const struct
 	view_clear(&subagent_schema, d);
 	int r = view_thread_brief(engine->o.store, c->uid, thread, &t, e);
 	if (r != 0)
-		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "threadId", "threadId '%.64s' is not known", thread);
+		return r < 0 ? -1 : err_not_known(e, "threadId", thread);
 	if (session && strcmp(session, t.session_id) != 0)
 		return err_field(e, "sessionId", "the thread is not one of this session's");
 	r = turn ? view_turn_brief(engine->o.store, c->uid, turn, &u, e) : 0;

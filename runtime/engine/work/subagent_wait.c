@@ -82,8 +82,9 @@ void engine_wait_subagents(struct engine *engine, const json_t *params, const st
 				: 1;
 
 		if (r > 0 || (r == 0 && c->uid != 0 && d.uid != c->uid)) {
-			err_set(&e, ERR_NOT_FOUND, "subagent '%.64s' is not known", id);
-			snprintf(e.field, sizeof e.field, "subagentIds[%zu]", i);
+			mem_auto char *field = mem_printf("subagentIds[%zu]", i);
+
+			err_not_known(&e, field, id);
 		} else if (r == 0) {
 			id_copy(w->ids[w->count++], id);
 		}

@@ -3,8 +3,6 @@
 #include "runtime/engine/work/task_private.h"
 #include "runtime/view/view.h"
 
-#define UNKNOWN "%s '%.80s' is not known"
-
 /* ---- create_task ---- */
 
 /* A create_task request while it is checked. The document has no status yet. */
@@ -107,17 +105,17 @@ static int creation_scope(struct creation *k, struct err *e)
 	int r = 0;
 
 	if (turn && (r = view_turn_brief(s, k->caller->uid, turn, &ub, e)) != 0)
-		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "turnId", UNKNOWN, "turnId", turn);
+		return r < 0 ? -1 : err_not_known(e, "turnId", turn);
 	if (turn && ((thread && strcmp(thread, ub.thread_id) != 0) || (session && strcmp(session, ub.session_id) != 0)))
 		return err_field(e, "turnId", "does not belong to the others that were given");
 	thread = turn ? ub.thread_id : thread;
 	if (thread && (r = view_thread_brief(s, k->caller->uid, thread, &tb, e)) != 0)
-		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "threadId", UNKNOWN, "threadId", thread);
+		return r < 0 ? -1 : err_not_known(e, "threadId", thread);
 	if (thread && session && strcmp(session, tb.session_id) != 0)
 		return err_field(e, "threadId", "does not belong to the session that was given");
 	session = thread ? tb.session_id : session ? session : k->has_parent ? k->parent.d.sessionId : NULL;
 	if (session && (r = view_session_brief(s, k->caller->uid, session, &sb, e)) != 0)
-		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "sessionId", UNKNOWN, "sessionId", session);
+		return r < 0 ? -1 : err_not_known(e, "sessionId", session);
 	k->d.uid = session ? sb.uid : k->caller->uid;
 	id_copy(k->d.turnId, turn);
 	id_copy(k->d.threadId, thread);

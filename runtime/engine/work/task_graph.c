@@ -280,7 +280,7 @@ void engine_unlink_tasks(struct engine *engine, const json_t *params, const stru
 	view_edge_key(t.d.taskId, kind, target, key);
 	int r = view_read_speculative(engine->o.store, &edge_schema, key, &text, &edge, &e);
 	if (r > 0)
-		err_set(&e, ERR_NOT_FOUND, "task '%s' has no edge %s to '%s'", t.d.taskId, kind, target);
+		err_at(&e, ERR_NOT_FOUND, "targetId", "task '%s' has no edge %s to '%s'", t.d.taskId, kind, target);
 	if (r != 0)
 		return transaction_reject(tx, &e);
 	bool both = k->task && task_read(engine, target, &other, &e) == 0;

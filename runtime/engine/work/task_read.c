@@ -36,7 +36,7 @@ int task_get(struct engine *engine, const char *id, const struct caller *c, stru
 		return -1;
 	/* A task of another uid is reported as not found, so that its existence is not disclosed. */
 	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid))
-		return err_at(e, ERR_NOT_FOUND, "taskId", "no task '%.80s'", id);
+		return err_not_known(e, "taskId", id);
 	return 0;
 }
 

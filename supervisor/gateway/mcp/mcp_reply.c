@@ -42,7 +42,7 @@ const char *mcp_reply_advice(const json_t *error)
 {
 	static const struct {
 		const char *reason, *category;
-		const char *field;  /* NULL: any; "": none is named */
+		const char *field;  /* NULL: any */
 		const char *advice; /* NULL: none */
 	} rows[] = {
 		{ "no_terminal", NULL, NULL, "exec with tty: true gives it one." },
@@ -53,7 +53,7 @@ const char *mcp_reply_advice(const json_t *error)
 		{ "policy_invalid", NULL, NULL, "A person has to correct the policy." },
 		{ "draining", NULL, NULL, "Try again later." },
 		{ NULL, "invalid", NULL, "Correct it and call again; see the tool's schema." },
-		{ NULL, "not_found", "", "ps with all: true lists the processes of this session." },
+		{ NULL, "not_found", "processId", "ps with all: true lists the processes of this session." },
 		{ NULL, "not_found", NULL, NULL },
 		{ NULL, "unavailable", NULL, "Try again later." },
 		{ NULL, "conflict", NULL, NULL },
