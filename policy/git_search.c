@@ -8,6 +8,7 @@
 #include "policy/file_name.h"
 #include "policy/shell/arena.h"
 #include "policy/shell/shell.h"
+#include "runtime/base/mem.h"
 
 #include <string.h>
 
@@ -15,11 +16,18 @@
 static const char front_values[] = "-C|-c|--git-dir|--work-tree|--namespace|--super-prefix|--config-env|--attr-source";
 
 static const char always[] = "diff|show|grep|range-diff|format-patch|archive|fast-export";
-static const char with_patch[] = "log|reflog|whatchanged|stash|diff-tree|diff-index|diff-files|status";
 
-static const char patches[] =
-	"-p|-u|--pa|--pat|--patc|--patch|--patch-with-*|-U*|--unified*|--word-diff*|--color-words*|-c|--cc|--dd|"
-	"--remerge-diff|--diff-merges*|--binary|-W|--function-context|-v|--verbose";
+/* Options that print the content of files, and the commands that do so only with one of them. */
+static const char patches[] = "-p|-u|--pa|--pat|--patc|--patch|--patch-with-*|-U*|--unified*|--word-diff*|"
+			      "--color-words*|-c|--cc|--dd|--remerge-diff|--diff-merges*|--binary|-W|"
+			      "--function-context";
+static const struct {
+	const char *commands, *options;
+} with_patch[] = {
+	{ "log|reflog|whatchanged|stash|diff-tree|diff-index|diff-files", patches },
+	{ "status", "-v|-vv|--verbose" },
+};
+
 /* What is printed instead of a patch. */
 static const char summaries[] =
 	"--stat*|--shortstat|--numstat|--dirstat*|--summary|--compact-summary|--cumulative|--name-only|--name-status|"
@@ -58,8 +66,24 @@ static size_t find_command(const struct command_word *word, size_t count)
 	return i;
 }
 
-static struct operands read_operands(const struct command_word *word, size_t count, size_t from, struct git_search *s,
-				     struct shell_arena *arena)
+/* The options of a command that make it print files; NULL: none does. */
+static const char *patch_options(const struct command_word *word, size_t count, size_t at)
+{
+	const char *next = at + 1 < count ? word[at + 1].plain : "";
+
+	if (args_named(word[at].value, always))
+		return patches;
+	/* git stash -u is another option. */
+	if (strcmp(word[at].value, "stash") == 0 && !args_named(next, "show|list"))
+		return NULL;
+	for (size_t i = 0; i < countof(with_patch); i++)
+		if (args_named(word[at].value, with_patch[i].commands))
+			return with_patch[i].options;
+	return NULL;
+}
+
+static struct operands read_operands(const struct command_word *word, size_t count, size_t from, const char *prints,
+				     struct git_search *s, struct shell_arena *arena)
 {
 	struct operands o = { .word = shell_arena_alloc(arena, count * sizeof(struct command_word *)) };
 	bool patch = false, summary = false, untracked = false, pattern = s->greps;
@@ -76,7 +100,7 @@ static struct operands read_operands(const struct command_word *word, size_t cou
 			o.revisions = o.n;
 		} else {
 			untracked |= !s->greps && strcmp(text, "--no-index") == 0;
-			patch |= args_named(text, patches);
+			patch |= args_named(text, prints);
 			summary |= args_named(text, summaries);
 			pattern &= !args_named(text, "-e*|-f*|--regexp*|--file*");
 			i += args_named(text, s->greps ? grep_values : values);
@@ -92,12 +116,13 @@ struct git_search git_search_of(const struct command_word *word, size_t count, s
 {
 	const size_t at = find_command(word, count);
 	const char *command = at < count ? word[at].value : NULL;
-	struct git_search s = { .prints = command && args_named(command, always) };
+	const char *options = command ? patch_options(word, count, at) : NULL;
+	struct git_search s = { .prints = options && args_named(command, always) };
 
-	if (!s.prints && (!command || !args_named(command, with_patch)))
-		return (struct git_search){ 0 };
+	if (!options)
+		return s;
 	s.greps = strcmp(command, "grep") == 0;
-	const struct operands o = read_operands(word, count, at + 1, &s, arena);
+	const struct operands o = read_operands(word, count, at + 1, options, &s, arena);
 	size_t objects = 0, first = o.revisions;
 
 	for (size_t i = 0; i < o.revisions; i++)

@@ -201,6 +201,7 @@ static const struct {
 	{ "git log -p --follow -3 src/x.c", "allow" },
 	{ "git log -L 1,10:src/x.c", "allow" },
 	{ "git stash show; git stash list", "allow" },
+	{ "git status -u; git status -uno -s", "allow" },
 	{ "git grep -n x -- '*.c' src/a.c", "allow" },
 	{ "git grep -nE 'x|y' src/a.c", "allow" },
 	/* files that git tracks, and may write */
