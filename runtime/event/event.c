@@ -160,7 +160,10 @@ static void event_put_envelope(struct buf *out, const struct event_env *env, con
 	char id[ID_TEXT_MAX], now[CLOCK_TEXT_MAX];
 	struct jw w = { .buf = out, .need_comma = true };
 
-	id_make(ID_KIND_EVENT, id);
+	if (d->event_id)
+		snprintf(id, sizeof id, "%s", d->event_id);
+	else
+		id_make(ID_KIND_EVENT, id);
 	clock_format(real_us, now);
 	buf_append(out, begin, sizeof(begin) - 1);
 	buf_append(out, info->name, info->name_len);

@@ -40,6 +40,7 @@ bool id_field_indexed(enum id_field f);
  */
 struct scope {
 	uint32_t uid;
+	const char *event; /* its own id, for a fact that another one of the same transaction names; NULL = generated */
 	union {
 		const char *ids[ID_FIELD_COUNT];
 		struct {
@@ -94,6 +95,7 @@ struct event_env {
 struct event_draft {
 	enum event_type type;
 	uint32_t uid;                    /* owner of the session; root and this uid may see the event */
+	const char *event_id;            /* NULL = generated */
 	const char *ids[ID_FIELD_COUNT]; /* NULL = absent */
 	const char *status;              /* envelope members, NULL = absent */
 	const char *status_reason;
@@ -111,7 +113,7 @@ struct event_draft {
 #define EVENT_MAX (64 * 1024) /* no event's JSON is larger */
 
 /*
- * Appends the record to `out` and generates the event id. ERR_INVALID (field = the missing member) or ERR_EXHAUSTED
+ * Appends the record to `out`. ERR_INVALID (field = the missing member) or ERR_EXHAUSTED
  * (too large); `out` is unchanged then.
  */
 int event_encode(const struct event_env *env, const struct event_draft *d, struct buf *out, struct err *e);

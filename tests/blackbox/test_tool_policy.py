@@ -165,6 +165,29 @@ def test_tool_starts_after_its_approval():
         valid(home, rpc)
 
 
+def test_end_of_a_denied_call_names_the_decision():
+    """tool.failed has the event of the decision, for each way to deny a call: before and after a question, with and without a process."""
+    rules = {"deny": ["wipe", "Bash(rm:*)", "Edit(/locked/**)"], "ask": ["ship", "Bash(mv:*)"]}
+    with Policed({"permissions": rules}) as home, home.rpc() as rpc, home.rpc() as owner:
+        owner.call("register_tools", tools=[{"name": n} for n in ("ship", "wipe")])
+        calls = [("wipe", {}), ("ship", {}), ("shell", {"command": "rm x"}), ("shell", {"command": "mv x y"}),
+                 ("write_file", {"path": "locked/x", "content": ""})]
+        for tool, arguments in calls:
+            before = rpc.events()[-1]["sequence"]
+            rpc.call("submit_turn", input=[{"type": "tool_call", "toolName": tool, "arguments": arguments}], options={"cwd": home.work})
+
+            def failed():
+                for action in pending(rpc):
+                    rpc.call("respond_action", actionId=action["actionId"], decision="deny")
+                return [e for e in rpc.events(after=before) if e["type"] == "tool.failed"]
+
+            event = until("it is denied", failed)[0]
+            decided = [e for e in rpc.events(after=before) if e["type"] == "permission.evaluated"]
+            assert event["payload"]["category"] == "permission", event
+            assert event["payload"]["permissionRef"] == decided[-1]["eventId"] and event["sequence"] > decided[-1]["sequence"], (tool, event, decided)
+            assert decided[-1]["toolCallId"] == event["toolCallId"], decided
+
+
 def owner_answers(owner, seen):
     """The registered tool's owner: does whatever begins."""
     for e in owner.events():

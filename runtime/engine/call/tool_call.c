@@ -165,8 +165,8 @@ void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *
 	EMIT(tool_failed, tx, tool_call_scope(d), .envelope = { .status = why->status, .status_reason = why->message },
 	     .category = why->category, .message = why->message, .retryable = opt_bool(why->retryable),
 	     .advice = why->advice ? why->advice : tool_advice(why->category),
-	     .part = opt_int_if(d->part != VIEW_ABSENT, d->part), .stage = why->stage, .toolName = why->tool,
-	     .argumentsHash = why->arguments_hash);
+	     .part = opt_int_if(d->part != VIEW_ABSENT, d->part), .permissionRef = why->permission, .stage = why->stage,
+	     .toolName = why->tool, .argumentsHash = why->arguments_hash);
 }
 
 void tool_call_fail(struct engine *engine, const char *call_id, const struct tool_failure *why)

@@ -69,6 +69,7 @@ struct tool_failure {
 	bool retryable;
 	const char *stage, *tool;   /* of a call that never started: at which stage, and which tool; or NULL */
 	const char *arguments_hash; /* likewise */
+	const char *permission;     /* id of the permission.evaluated that it ended by; or NULL */
 };
 /* The advice that is the same for all failures of a category; NULL = none. */
 const char *tool_advice(const char *category);

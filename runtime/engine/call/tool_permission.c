@@ -48,6 +48,7 @@ struct tool_evaluation {
 	char *decision_json, *command_json, *suggestions_json;
 	struct tool_hooks hooks;
 	enum permission_mode mode;
+	char evaluated[ID_TEXT_MAX]; /* the event of the decision */
 	char cwd[PATH_MAX], workspace[PATH_MAX], home[PATH_MAX];
 };
 
@@ -99,11 +100,13 @@ void call_done(struct engine *engine)
 /* ---- facts ---- */
 
 /* permission.evaluated with the decision, the parsed command and what would have allowed the call. */
-static void evaluated_fact(const struct tool_evaluation *j, const struct turn_doc *t, struct transaction *tx)
+static void evaluated_fact(struct tool_evaluation *j, const struct turn_doc *t, struct transaction *tx)
 {
 	const struct json_value decision = json_from_text(j->decision_json);
 	struct scope s = turn_scope(t);
 
+	id_make(ID_KIND_EVENT, j->evaluated);
+	s.event = j->evaluated;
 	s.tool_call = j->call_id;
 	s.request = j->use.request_id;
 	EMIT(permission_evaluated, tx, s, .envelope.members.permissionDecision = decision,
@@ -112,7 +115,7 @@ static void evaluated_fact(const struct tool_evaluation *j, const struct turn_do
 }
 
 /* Records a part of a turn that never started; the turn counts it as failed. */
-static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *call_id, const char *status,
+static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *permission, const char *status,
 			const char *message, struct transaction *tx)
 {
 	const struct tool_failure why = { .status = status,
@@ -120,12 +123,11 @@ static void never_began(const struct turn_doc *t, const struct tool_use *u, cons
 					  .message = message,
 					  .stage = "permission",
 					  .tool = u->tool,
-					  .arguments_hash = u->arguments_hash[0] ? u->arguments_hash : NULL };
-	struct tool_use use = *u;
+					  .arguments_hash = none_if_empty(u->arguments_hash),
+					  .permission = none_if_empty(permission) };
 	struct tool_call_doc d;
 
-	use.call_id = call_id;
-	tool_call_doc_of(t, &use, &d);
+	tool_call_doc_of(t, u, &d);
 	d.part = u->part < 0 ? VIEW_ABSENT : (uint64_t)u->part;
 	tool_failed_fact(&d, &why, tx);
 }
@@ -156,7 +158,6 @@ static void begin_call(struct engine *engine, struct tool_evaluation *j, const s
 {
 	struct transaction *tx = transaction_for(engine, j);
 
-	j->use.call_id = j->call_id;
 	evaluated_fact(j, t, tx);
 	tool_call_begin(tx, t, &j->use, NULL);
 	reply_with_call(engine, j, tx, "running", NULL);
@@ -197,7 +198,7 @@ static void deny_call(struct engine *engine, struct tool_evaluation *j, const st
 
 	evaluated_fact(j, t, tx);
 	if (j->from == TOOL_FROM_LOOP || j->action_id[0])
-		never_began(t, &j->use, j->call_id, "failed", j->decision.reason, tx);
+		never_began(t, &j->use, j->evaluated, "failed", j->decision.reason, tx);
 	x->engine = engine;
 	x->fn = j->fn;
 	x->ctx = j->ctx;
@@ -237,6 +238,7 @@ static void request_approval(struct engine *engine, struct tool_evaluation *j, c
 	jw_kstr(&w, "argumentsRef", ref);
 	jw_kstr(&w, "argumentsHash", j->use.arguments_hash);
 	jw_kstr(&w, "binding", j->binding);
+	jw_kstr(&w, "permissionRef", j->evaluated);
 	jw_kstr(&w, "from", froms[j->from]);
 	jw_kint(&w, "part", j->use.part);
 	jw_kbool(&w, "client", j->client);
@@ -560,6 +562,7 @@ static struct tool_evaluation *evaluation_new(struct engine *engine, const char 
 		id_copy(j->call_id, u->call_id);
 	else
 		id_make(ID_KIND_TOOL_CALL, j->call_id);
+	j->use.call_id = j->call_id;
 	TAILQ_INSERT_TAIL(&engine->calls->evaluations, j, link);
 	return j;
 }
@@ -633,7 +636,7 @@ static void tool_resolved(struct engine *engine, const struct action_outcome *o,
 	const char *status = strcmp(o->status, "cancelled") == 0   ? "cancelled"
 			     : strcmp(o->status, "timed_out") == 0 ? "timed_out"
 								   : "failed";
-	char tool[ID_SIZE], call[ID_SIZE];
+	char tool[ID_SIZE], call[ID_SIZE], permission[ID_SIZE];
 	buf_auto struct buf text = BUF_INIT, message = BUF_INIT;
 	struct tool_use use;
 	struct turn_doc t;
@@ -650,7 +653,8 @@ static void tool_resolved(struct engine *engine, const struct action_outcome *o,
 		   : strcmp(status, "cancelled") == 0 ? "it was ended before it was approved"
 						      : "it was denied",
 		   o->note ? ": " : "", o->note ? o->note : "");
-	never_began(&t, &use, call, status, message.data, tx);
+	jval_str(jval_get(o->action->continuation, "permissionRef"), permission, sizeof permission);
+	never_began(&t, &use, permission, status, message.data, tx);
 	json_decref(args);
 }
 

@@ -92,7 +92,7 @@ static json_t *model_arguments(const json_t *args, struct err *e)
 }
 
 /* Maps the error of a start to the categories of tool.failed, which clients act upon. */
-static void fail_start(struct engine *engine, const char *call_id, const struct err *e)
+static void fail_start_by(struct engine *engine, const char *call_id, const struct err *e, const char *permission)
 {
 	const char *category = e->code == ERR_PERMISSION    ? "permission"
 			       : e->code == ERR_SANDBOX     ? "sandbox"
@@ -102,9 +102,15 @@ static void fail_start(struct engine *engine, const char *call_id, const struct 
 	const struct tool_failure why = { .status = "failed",
 					  .category = category,
 					  .message = e->message,
-					  .retryable = e->code == ERR_UNAVAILABLE || e->code == ERR_EXHAUSTED };
+					  .retryable = e->code == ERR_UNAVAILABLE || e->code == ERR_EXHAUSTED,
+					  .permission = permission };
 
 	tool_call_fail(engine, call_id, &why);
+}
+
+static void fail_start(struct engine *engine, const char *call_id, const struct err *e)
+{
+	fail_start_by(engine, call_id, e, NULL);
 }
 
 /*
@@ -311,6 +317,16 @@ static bool take_ref(void *ctx, const struct event_view *ev)
 	return ev->type != EVENT_PROCESS_STARTED;
 }
 
+static void find_refs(struct engine *engine, const char *process_id, struct ref_lookup *l)
+{
+	const struct store_query q = { .index = ID_PROCESS, .id = process_id, .kept = true };
+	struct err e = ERR_INIT;
+
+	jw_arr(&l->hooks);
+	(void)store_events(engine->o.store, &q, take_ref, l, &e);
+	jw_arr_end(&l->hooks);
+}
+
 /* ---- the answer of a file tool ---- */
 
 /* Adds artifact.changed for each written file, and their ids to `refs`. */
@@ -387,12 +403,9 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 	const char *shown = preview_of(p, STREAM_STDOUT, preview), *output = none_if_empty(out->ref);
 	const struct opt_int code = opt_int_if(o.exit_code >= 0, o.exit_code),
 			     part = opt_int_if(d.part != VIEW_ABSENT, d.part);
-	const struct store_query q = { .index = ID_PROCESS, .id = p->id, .kept = true };
 	struct ref_lookup found = { .hooks = jw_on(&hooks) };
 	struct scope s = tool_call_scope(&d);
-	jw_arr(&found.hooks);
-	(void)store_events(engine->o.store, &q, take_ref, &found, &e);
-	jw_arr_end(&found.hooks);
+	find_refs(engine, p->id, &found);
 	const struct json_value by_hooks = found.nhooks ? json_from_buf(&hooks) : JSON_NONE;
 	s.process = p->id;
 	if (o.clean)
@@ -430,11 +443,17 @@ static void tool_refused(struct engine *engine, const char *call_id, const struc
 	static const struct tool_failure ended = { .status = "cancelled",
 						   .category = "cancelled",
 						   .message = "the turn was ended" };
+	buf_auto struct buf hooks = BUF_INIT, members = BUF_INIT;
+	struct ref_lookup found = { .hooks = jw_on(&hooks) };
+	char process[ID_SIZE];
 
-	if (tool_wanted(engine, call_id, NULL))
-		fail_start(engine, call_id, e);
-	else
-		tool_call_fail(engine, call_id, &ended);
+	if (!tool_wanted(engine, call_id, NULL))
+		return tool_call_fail(engine, call_id, &ended);
+	buf_printf(&members, "{%.*s}", (int)len, data ? data : "");
+	jval_str(jval_get(jval_of(members.data, members.len), "processId"), process, sizeof process);
+	if (process[0]) /* a denial names it */
+		find_refs(engine, process, &found);
+	fail_start_by(engine, call_id, e, none_if_empty(found.permission));
 }
 
 static void tool_process_started(struct process *p, struct transaction *tx) { process_tools_started(p); }

@@ -16,6 +16,7 @@ int fact_emit(struct transaction *tx, const struct scope *s, enum event_type typ
 	struct jw w = jw_on(&body), m = jw_on(&members);
 	struct event_draft draft = { .type = type,
 				     .uid = s->uid,
+				     .event_id = s->event,
 				     .status = payload->status,
 				     .status_reason = payload->status_reason,
 				     .phase = payload->phase,
