@@ -9,6 +9,7 @@
 #include "runtime/store/store.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/control/ownership.h"
 #include "supervisor/control/rpc.h"
 
 #include <string.h>
@@ -120,13 +121,18 @@ static bool is_begun(const struct buf *result)
 	return record.type == JT_OBJECT && jval_get(record, "begun").type == JT_TRUE;
 }
 
-static void fail_conflict(struct call *c, const char *method)
+/* `id`: the parameter that the key is made of; NULL: idempotencyKey was given. */
+static void fail_conflict(struct call *c, const char *method, const char *id)
 {
 	struct err e = ERR_INIT;
-	err_set(&e, ERR_CONFLICT, "this idempotencyKey was used for another request%s%s",
-		strcmp(method, c->method->name) == 0 ? " of this method" : ", of ",
-		strcmp(method, c->method->name) == 0 ? "" : method);
-	snprintf(e.field, sizeof e.field, "idempotencyKey");
+	if (id)
+		err_set(&e, ERR_CONFLICT, "%s '%s' exists already: another request created it", id,
+			json_string_value(json_object_get(c->params, id)));
+	else
+		err_set(&e, ERR_CONFLICT, "this idempotencyKey was used for another request%s%s",
+			strcmp(method, c->method->name) == 0 ? " of this method" : ", of ",
+			strcmp(method, c->method->name) == 0 ? "" : method);
+	snprintf(e.field, sizeof e.field, "%s", id ? id : "idempotencyKey");
 	call_finish_error(c, &e, NULL, 0);
 }
 
@@ -258,19 +264,39 @@ static void begin_flight(struct call *c, const char *name, const char *key, cons
 	memcpy(c->caller.idem_hash, hash, sizeof c->caller.idem_hash);
 }
 
+/* NULL: it has none. *ret_id is the parameter that gave the id, or NULL if the key was given. The caller frees the key.
+ */
+static char *key_of(const struct call *c, const char **ret_id)
+{
+	*ret_id = NULL;
+	if (c->priv->parsed.mutating.idempotencyKey)
+		return mem_strdup(c->priv->parsed.mutating.idempotencyKey);
+	for (const struct param *p = c->method->params(); p->name; p++) {
+		const char *id = json_string_value(json_object_get(c->params, p->name));
+		if (!(p->flags & PARAM_KEY) || !id)
+			continue;
+		*ret_id = p->name;
+		return mem_printf("id:%s:%s", c->method->name, id);
+	}
+	return NULL;
+}
+
 /* In order: the same request in progress, a stored result, and otherwise the first request with this key. */
 bool idempotent_call_begin(struct call *c)
 {
 	struct control *k = c->control;
-	const char *key = c->priv->parsed.mutating.idempotencyKey;
+	const char *id;
+	mem_auto char *key = key_of(c, &id);
 	uint8_t hash[32], stored_hash[32] = { 0 };
 	char method[64] = "";
+	if (!key)
+		return false;
 	body_hash(c, hash);
 	mem_auto char *name = mem_printf("%u:%s", c->caller.uid, key);
 	struct idempotent_call *f = strmap_get(&k->flights, name);
 	if (f) {
 		if (f->method != c->method || memcmp(f->hash, hash, sizeof hash) != 0) {
-			fail_conflict(c, f->method->name);
+			fail_conflict(c, f->method->name, id);
 			return true;
 		}
 		TAILQ_INSERT_TAIL(&f->followers, c->priv, follower);
@@ -286,10 +312,12 @@ bool idempotent_call_begin(struct call *c)
 		call_finish_error(c, &e, NULL, 0);
 		return true;
 	}
+	if (found == 0 && id && !ownership_exists(c, id, json_string_value(json_object_get(c->params, id))))
+		found = 1; /* retention has removed it, so it can be created again */
 	const bool same = strcmp(method, c->method->name) == 0 && memcmp(stored_hash, hash, sizeof hash) == 0;
 	const bool begun = found == 0 && same && is_begun(&result);
 	if (found == 0 && !same)
-		fail_conflict(c, method);
+		fail_conflict(c, method, id);
 	else if (found == 0 && !begun)
 		replay_result(c, &result);
 	if (found == 0 && !begun)

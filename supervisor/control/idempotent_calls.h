@@ -2,7 +2,8 @@
 #define BAILIFF_CONTROL_IDEMPOTENT_CALLS_H
 
 /*
- * Requests with an idempotencyKey are executed once for each (uid, key).
+ * Requests with an idempotencyKey are executed once for each (uid, key). A request without one that gives the id of
+ * what it creates in a PARAM_KEY has a key made of that id, as long as what it created exists.
  *
  * - The key is new: the handler runs, and the engine stores the result in its commit. If the reply says more (its
  * sequence), or no commit stored a result, it is stored here before it is sent.
@@ -18,7 +19,7 @@ struct call;
 
 /*
  * true: it is answered already, or waits for the answer of an equal request; the handler must not run. false: the
- * call's answer is stored under its key before it is sent, to it and to all that wait for it.
+ * call's answer is stored under its key, if it has one, before it is sent, to it and to all that wait for it.
  */
 bool idempotent_call_begin(struct call *c);
 

@@ -38,6 +38,15 @@ static const struct owned *find_row(const char *name)
 
 bool ownership_knows(const char *name) { return find_row(name) != NULL; }
 
+bool ownership_exists(const struct call *c, const char *name, const char *id)
+{
+	const struct owned *o = find_row(name);
+	struct err e = ERR_INIT;
+	uint32_t uid;
+
+	return o && o->shape && view_owner(call_store(c), o->shape, id, &uid, &e) <= 0;
+}
+
 /* 1: it belongs to another uid; 0: it does not, or does not exist; −1: the lookup failed. */
 static int is_foreign(const struct call *c, const struct view_schema *shape, const char *id, struct err *e)
 {

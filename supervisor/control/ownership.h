@@ -17,6 +17,8 @@ struct call;
 struct err;
 
 int ownership_check(const struct call *c, struct err *e);
+/* Whether there is a document with the id that a parameter of this name gives; also if that cannot be looked up. */
+bool ownership_exists(const struct call *c, const char *name, const char *id);
 /* Whether a parameter of this name has a row. For the test that requires one for each. */
 bool ownership_knows(const char *name);
 

@@ -139,7 +139,7 @@ static void request_run(struct call *c)
 		r = await_folders(c, &e);
 	if (r > 0)
 		return;
-	if (r == 0 && c->method->mutating && c->priv->parsed.mutating.idempotencyKey && idempotent_call_begin(c))
+	if (r == 0 && c->method->mutating && idempotent_call_begin(c))
 		return;
 	if (r == 0)
 		r = c->method->handler(c, &c->priv->parsed, &out, &e);

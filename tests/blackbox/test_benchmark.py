@@ -49,10 +49,11 @@ def facts(rpc, session):
 def test_a_trial_from_its_start_to_its_pack(home):
     with home.rpc() as rpc:
         ids, session = begun(rpc)
-        t = trial(rpc, ids, "cand", trialId="trial-1", benchmarkTaskId="tool-approval", harborJobRef="jobs/1", taskTomlRef="bench/task.toml",
-                  singleChangedVariable="feedback", timeoutSec=60)
+        given = {"trialId": "trial-1", "benchmarkTaskId": "tool-approval", "harborJobRef": "jobs/1", "taskTomlRef": "bench/task.toml",
+                 "singleChangedVariable": "feedback", "timeoutSec": 60}
+        t = trial(rpc, ids, "cand", **given)
         assert t == "trial-1" and facts(rpc, session) == ["dataset.resolved", "configuration.resolved", "trial.started"]
-        assert trial(rpc, ids, "cand", trialId="trial-1") == "trial-1" and len(facts(rpc, session)) == 3
+        assert trial(rpc, ids, "cand", **given) == "trial-1" and len(facts(rpc, session)) == 3
         rpc.fails("start_benchmark_trial", {**DATASET, **ids, "configurationId": "other", "role": "candidate", "trialId": "trial-1"}, code=-32009)
     home.kill_part("runtime")
     with home.rpc() as rpc:

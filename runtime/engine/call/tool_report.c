@@ -5,6 +5,7 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/session/turn_read.h"
@@ -41,41 +42,54 @@ static int check_invocation(struct engine *engine, const struct tool_request *r,
 }
 
 /*
- * A request with a known call id is a retry: if tool and arguments are the same, it waits for the end of that call;
- * otherwise it is rejected. 1 = the id was known, and the transaction is finished.
+ * A request with a known call id is a retry if turn, tool and arguments are the same. 0: the id is not known; 1: it has
+ * begun (*ret); 2: it waits for a person; −1: it is another call, or hooks still run.
  */
-static int invoke_again(struct engine *engine, struct transaction *tx, const struct tool_request *r, const char *hash)
+static int find_repeated(struct engine *engine, const struct caller *c, const struct tool_request *r, struct buf *text,
+			 struct tool_call_doc *ret, struct err *e)
 {
-	char other_hash[HASH_SHA256_TEXT] = "", tool[ID_SIZE] = "";
-	buf_auto struct buf text = BUF_INIT;
-	struct tool_call_doc known;
-	struct err e = ERR_INIT;
-	int found = tool_call_read(engine, r->call_id, &text, &known, &e), early = 0;
+	char other_hash[HASH_SHA256_TEXT] = "", tool[ID_SIZE] = "", hash[HASH_SHA256_TEXT];
+	int found = tool_call_read(engine, r->call_id, text, ret, e), early = 0;
 
+	if (found < 0)
+		return -1;
+	tool_arguments_hash(r->arguments, hash);
 	if (found == 0) {
-		jval_str(known.argumentsHash, other_hash, sizeof other_hash);
-		id_copy(tool, known.toolName);
-	} else if (found > 0) {
+		jval_str(ret->argumentsHash, other_hash, sizeof other_hash);
+		id_copy(tool, ret->toolName);
+	} else {
 		early = tool_not_begun(engine, r->turn_id, r->call_id, other_hash, tool);
 		if (!early)
 			return 0;
 	}
-	if (found == 0 &&
-	    ((tx->caller.uid != 0 && known.uid != tx->caller.uid) || strcmp(known.turnId, r->turn_id) != 0))
-		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by another call", r->call_id);
-	else if (found >= 0 && strcmp(tool, r->tool) != 0)
-		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by a call of '%s'", r->call_id, tool);
-	else if (found >= 0 && strcmp(other_hash, hash) != 0)
-		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by a call with other arguments", r->call_id);
-	else if (early == 1)
-		err_set(&e, ERR_UNAVAILABLE, "hooks are evaluating call '%s': try again", r->call_id);
-	if (e.code) {
-		snprintf(e.field, sizeof e.field, "toolCallId");
+	if (found == 0 && ((c->uid != 0 && ret->uid != c->uid) || strcmp(ret->turnId, r->turn_id) != 0))
+		return err_at(e, ERR_CONFLICT, "toolCallId", "toolCallId '%s' is taken by another call", r->call_id);
+	if (strcmp(tool, r->tool) != 0)
+		return err_at(e, ERR_CONFLICT, "toolCallId", "toolCallId '%s' is taken by a call of '%s'", r->call_id,
+			      tool);
+	if (strcmp(other_hash, hash) != 0)
+		return err_at(e, ERR_CONFLICT, "toolCallId", "toolCallId '%s' is taken by a call with other arguments",
+			      r->call_id);
+	if (early == 1)
+		return err_at(e, ERR_UNAVAILABLE, "toolCallId", "hooks are evaluating call '%s': try again",
+			      r->call_id);
+	return found == 0 ? 1 : 2;
+}
+
+/* A retry waits for the end of the call. 1 = the id was known, and the transaction is finished. */
+static int invoke_again(struct engine *engine, struct transaction *tx, const struct tool_request *r)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc known;
+	struct err e = ERR_INIT;
+	int found = find_repeated(engine, &tx->caller, r, &text, &known, &e);
+
+	if (found < 0)
 		transaction_reject(tx, &e);
-		return 1;
-	}
+	if (found <= 0)
+		return found < 0;
 	tool_waiter_add(engine, r->call_id, r->timeout_ms, tx);
-	if (found == 0 && known.endedAt)
+	if (found == 1 && known.endedAt)
 		transaction_after_commit(tx, tool_waiters_answer, r->call_id);
 	transaction_commit(tx);
 	return 1;
@@ -102,7 +116,7 @@ void engine_invoke_tool(struct engine *engine, const struct tool_request *r, con
 				.connection = c->connection };
 
 	tool_arguments_hash(r->arguments, use.arguments_hash);
-	if (r->call_id && invoke_again(engine, tx, r, use.arguments_hash))
+	if (r->call_id && invoke_again(engine, tx, r))
 		return;
 	if (check_invocation(engine, r, c, &text, &t, &e) < 0)
 		return transaction_reject(tx, &e);
@@ -169,20 +183,45 @@ static int result_report(const struct tool_call_doc *d, const struct tool_report
 	return done < 0 ? err_set(e, ERR_INVALID, "the report is too long") : 0;
 }
 
+/* A retry gets the present state of its call. 0: the id is not known; 1: the request has its reply. */
+static int begin_again(struct engine *engine, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
+		       void *ctx, struct err *e)
+{
+	const struct tool_request q = {
+		.turn_id = r->turn_id, .tool = r->tool, .call_id = r->call_id, .arguments = r->arguments
+	};
+	buf_auto struct buf text = BUF_INIT, action_text = BUF_INIT;
+	struct tool_call_doc known;
+	struct action_doc action;
+	int found = find_repeated(engine, c, &q, &text, &known, e);
+
+	if (found == 1 && strcmp(known.runner, "client") != 0)
+		return err_at(e, ERR_CONFLICT, "toolCallId", "toolCallId '%s' is taken by a call of invoke_tool",
+			      r->call_id);
+	if (found <= 0)
+		return found;
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	jw_kstr(&tx->w, "toolCallId", r->call_id);
+	jw_kstr(&tx->w, "status", found == 2 ? "waiting_permission" : known.status);
+	if (found == 2 && action_of_call(engine, ACTION_KIND_TOOL, r->turn_id, r->call_id, &action_text, &action))
+		jw_kstr(&tx->w, "actionId", action.actionId);
+	transaction_commit(tx);
+	return 1;
+}
+
 /* Starts a call that a client executes itself: the client must drive the turn. */
 static int begin_report(struct engine *engine, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx, struct err *e)
 {
-	buf_auto struct buf text = BUF_INIT, call_text = BUF_INIT;
-	struct tool_call_doc call;
+	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
-
-	if (r->call_id && tool_call_read(engine, r->call_id, &call_text, &call, e) == 0)
-		return err_set(e, ERR_CONFLICT, "toolCallId '%s' is taken", r->call_id);
 
 	if (!r->turn_id || !r->tool)
 		return err_field(e, r->turn_id ? "toolName" : "turnId",
 				 "missing: a call that begins names its turn and tool");
+	const int again = r->call_id ? begin_again(engine, r, c, fn, ctx, e) : 0;
+	if (again)
+		return again < 0 ? -1 : 0;
 	if (turn_open_of_caller(engine, r->turn_id, c, &text, &t, e) < 0)
 		return -1;
 	if (!turn_driven_by_client(&t))

@@ -90,24 +90,6 @@ static bool is_known(struct engine *engine, const char *session, char what, cons
 	return store_model_get_speculative(engine->o.store, VIEW_BENCHMARK_KNOWN, key, &out, &e) == 0;
 }
 
-/* 1: the trial already exists, for the same run. */
-static int check_given_id(struct engine *engine, const json_t *params, const struct caller *c, const char *id,
-			  struct err *e)
-{
-	buf_auto struct buf text = BUF_INIT;
-	struct trial_doc known;
-	int r = view_read_speculative(engine->o.store, &trial_schema, id, &text, &known, e);
-
-	if (r)
-		return r < 0 ? -1 : 0;
-	if (known.uid != c->uid || strcmp(known.runId, param_str(params, "runId")) != 0 ||
-	    strcmp(known.configurationId, param_str(params, "configurationId")) != 0 ||
-	    strcmp(known.datasetId, param_str(params, "datasetId")) != 0)
-		return err_set(e, ERR_CONFLICT, "trialId '%.64s' is another trial", id);
-	return 1;
-}
-
-/* A repeated request with the same id, run, configuration and dataset gets the same reply. */
 void engine_start_benchmark_trial(struct engine *engine, const json_t *params, const struct caller *c,
 				  engine_reply_fn fn, void *ctx)
 {
@@ -118,24 +100,21 @@ void engine_start_benchmark_trial(struct engine *engine, const json_t *params, c
 	struct view_turn_brief turn;
 	struct err e = ERR_INIT;
 	char made[ID_TEXT_MAX], id[ID_SIZE];
-	int known = 0;
+	buf_auto struct buf text = BUF_INIT;
 
 	id_make(ID_KIND_EVIDENCE, made);
 	snprintf(id, sizeof id, "trial_%s", made + strlen(id_prefix(ID_KIND_EVIDENCE)));
 	if (param_str(params, "trialId")) {
 		id_copy(id, param_str(params, "trialId"));
-		known = check_given_id(engine, params, c, id, &e);
+		if (view_read_speculative(engine->o.store, &trial_schema, id, &text, &trial, &e) == 0)
+			err_at(&e, ERR_CONFLICT, "trialId", "trialId '%.64s' exists already", id);
 	}
 	for (size_t i = 0; i < countof(ref_params) && !e.code; i++)
 		param_text(params, ref_params[i], REF_MAX, &e);
-	if (known < 0 || e.code || param_text(params, "singleChangedVariable", REF_MAX, &e) < 0 ||
-	    (!known && bind_run(engine, params, c, &t, &turn, &e) < 0))
+	if (e.code || param_text(params, "singleChangedVariable", REF_MAX, &e) < 0 ||
+	    bind_run(engine, params, c, &t, &turn, &e) < 0)
 		return transaction_reject(tx, &e);
 	jw_kstr(&tx->w, "trialId", id);
-	if (known) {
-		transaction_commit(tx);
-		return;
-	}
 	benchmark_json(params, id, &benchmark, &refs);
 	view_clear(&trial_schema, &trial);
 	id_copy(trial.sessionId, turn.session_id);
