@@ -490,8 +490,44 @@ def test_a_question_changes_no_task_that_has_no_attempt(home):
         assert reaches(rpc, parent, "waiting_input")["statusReason"] == f"the command succeeded, but the task is not complete: child_unfinished {child}"
         rpc.call("complete_task", taskId=done)
         for verb in ("start_task", "complete_task"):
+            rpc.call(verb, taskId=child)
+        assert reaches(rpc, parent, *ENDED)["status"] == "completed"
+        for verb in ("start_task", "complete_task"):
             rpc.call(verb, taskId=first)
         assert reaches(rpc, queued, *ENDED)["status"] == "completed"
+        check_all(home, rpc)
+
+
+def test_auto_completion_follows_the_end_of_what_was_missing(home):
+    with home.rpc() as rpc:
+        wait = "while ! test -e go; do sleep 0.02; done"
+        asked, kept, judged, parent = (make(rpc, commandLine=wait, cwd=home.work, autoComplete=True, **more) for more in ({}, {}, {"acceptance": ["reviewed"]}, {}))
+        for id in (asked, kept, judged, parent):
+            rpc.call("start_task", taskId=id)
+        one, two = (rpc.call("request_action", taskId=asked, actionType="input", prompt="which?")["actionId"] for _ in range(2))
+        three = rpc.call("request_action", taskId=kept, actionType="input", prompt="which?")["actionId"]
+        job = rpc.call("create_job", taskId=parent, items=[{"itemId": "x", "input": "x"}])["jobId"]
+        with open(os.path.join(home.work, "go"), "w"):
+            pass
+        for id in (asked, kept, judged, parent):
+            until(f"the command of {id} has ended", lambda id=id: "task.attempt.completed" in kinds(rpc, id))
+            assert task(rpc, id)["waitingFor"] == "acceptance", task(rpc, id)
+        rpc.call("respond_action", actionId=one, decision="allow")
+        assert task(rpc, asked)["status"] == "waiting_input", "the other question is still open"
+        rpc.call("respond_action", actionId=two, decision="deny")
+        assert reaches(rpc, asked, *ENDED)["status"] == "completed"
+        rpc.call("update_task", taskId=judged, acceptance=[{"id": "a1", "text": "reviewed", "status": "met"}])
+        assert reaches(rpc, judged, *ENDED)["status"] == "completed"
+        rpc.call("report_job_item", jobId=job, itemId="x", status="running")
+        rpc.call("report_job_item", jobId=job, itemId="x", status="completed")
+        assert reaches(rpc, parent, *ENDED)["status"] == "completed"
+        ended = [e for e in rpc.events(taskId=parent) if e["type"] == "task.completed"]
+        assert len(ended) == 1 and ended[0]["payload"]["declaredBy"] == "auto_complete", ended
+    crash(home)
+    with home.rpc() as rpc:
+        assert task(rpc, kept)["status"] == "waiting_input"
+        rpc.call("respond_action", actionId=three, decision="allow")
+        assert reaches(rpc, kept, *ENDED)["status"] == "completed"
         check_all(home, rpc)
 
 

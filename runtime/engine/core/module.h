@@ -47,13 +47,13 @@ struct fact_reaction {
  * modules.def. The id says on which object; the facts that made the work due are durable.
  */
 enum due_work {
-	DUE_TURN_STEP,         /* turn: something that its next step waits for has ended */
-	DUE_NEXT_TURN,         /* thread: its turn has ended */
-	DUE_CALL_START,        /* tool call: it is allowed and recorded */
-	DUE_SUBAGENT_CALL,     /* tool call: it runs a subagent */
-	DUE_TASK_START,        /* task: its dependencies are met */
-	DUE_TASK_CANCELLATION, /* task: a part that its cancellation waits for has ended */
-	DUE_JOB_STEP,          /* job: an item has ended */
+	DUE_TURN_STEP,      /* turn: something that its next step waits for has ended */
+	DUE_NEXT_TURN,      /* thread: its turn has ended */
+	DUE_CALL_START,     /* tool call: it is allowed and recorded */
+	DUE_SUBAGENT_CALL,  /* tool call: it runs a subagent */
+	DUE_TASK_START,     /* task: its dependencies are met */
+	DUE_TASK_PART_OVER, /* task: something that its end may wait for has ended */
+	DUE_JOB_STEP,       /* job: an item has ended */
 	DUE_WORK_COUNT
 };
 struct reconstructed_member {

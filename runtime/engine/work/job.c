@@ -375,7 +375,7 @@ static void job_finish(struct engine *engine, const struct job *j)
 	}
 	transaction_commit(tx);
 	if (j->d.taskId[0])
-		task_cancel_due(engine, j->d.taskId);
+		task_part_over(engine, j->d.taskId);
 }
 
 /* Idempotent: runs after each end of an item, at restarts and when the task of the job is resumed. */

@@ -60,7 +60,7 @@ void subagent_ended(struct engine *engine, const char *id)
 			answer_waiter(engine, w, false);
 	} while (w);
 	if (view_read_speculative(engine->o.store, &subagent_schema, id, &text, &d, &e) == 0 && d.taskId[0])
-		task_cancel_due(engine, d.taskId);
+		task_part_over(engine, d.taskId);
 }
 
 void engine_wait_subagents(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,

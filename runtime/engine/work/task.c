@@ -411,6 +411,7 @@ void engine_update_task(struct engine *engine, const json_t *params, const struc
 		status_fact(&t, params, tx, c);
 	if (t.d.attemptOpen)
 		task_set_worker(engine, t.d.taskId, c);
+	transaction_after_commit(tx, task_part_over, t.d.taskId);
 	jw_kstr(&tx->w, "taskId", t.d.taskId);
 	jw_kstr(&tx->w, "status", status ? status : t.d.status);
 	transaction_commit(tx);

@@ -421,7 +421,7 @@ void task_next(struct engine *engine, const char *task_id)
 	if (task_read(engine, task_id, &t, &e) != 0)
 		return;
 	if (t.status == TASK_CANCELLING)
-		task_cancel_due(engine, task_id);
+		task_part_over(engine, task_id);
 	else if (t.status == TASK_RETRYING)
 		task_begin_now(engine, task_id, "retry_policy");
 	if (!t.d.attemptOpen)

@@ -233,7 +233,7 @@ static void edge_result(struct transaction *tx, const struct task *t, const char
 static void reconsider_both(struct engine *engine, const char *task_id)
 {
 	task_reconsider(engine, task_id);
-	task_cancel_due(engine, task_id);
+	task_part_over(engine, task_id);
 }
 
 void engine_link_tasks(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
@@ -387,7 +387,7 @@ static void update_edges(struct engine *engine, const struct task *t, const char
 	}
 	for (size_t i = 0; i < l.n; i++) {
 		task_reconsider(engine, l.at[i].target);
-		task_cancel_due(engine, l.at[i].target);
+		task_part_over(engine, l.at[i].target);
 	}
 	free(l.at);
 }

@@ -146,8 +146,8 @@ static inline struct task_command_part command_part(const struct command_fact *c
 json_t *command_read(struct engine *engine, struct jval command, struct jval ref, struct err *e);
 /* Fails for a task that has ended or is being cancelled. */
 int task_may_run(struct engine *engine, const char *task_id, struct err *e);
-/* Something that a task in cancellation waits for may have ended (row DUE). */
-void task_cancel_due(struct engine *engine, const char *task_id);
+/* Something that the cancellation or the completion of the task waits for may have ended (row DUE). */
+void task_part_over(struct engine *engine, const char *task_id);
 bool task_is_paused(struct engine *engine, const char *task_id);
 
 /* task_agent.c */

@@ -526,7 +526,4 @@ void task_worker_over(struct engine *engine, const char *task_id)
 
 /* ---- effects ---- */
 
-void task_cancel_due(struct engine *engine, const char *task_id)
-{
-	modules_due(engine, DUE_TASK_CANCELLATION, task_id);
-}
+void task_part_over(struct engine *engine, const char *task_id) { modules_due(engine, DUE_TASK_PART_OVER, task_id); }

@@ -216,6 +216,7 @@ static void recover_task(struct engine *engine, const char *task_id)
 		task_begin_now(engine, task_id, "retry_policy");
 	else
 		task_reconsider(engine, task_id);
+	task_part_over(engine, task_id);
 }
 
 /* The runtime may have died after the other end of an edge ended and before this end was updated: update it now. */

@@ -361,6 +361,29 @@ void engine_complete_task(struct engine *engine, const json_t *params, const str
 	finish_verb(tx, &t, "completed");
 }
 
+/* With autoComplete: its worker succeeded while something was missing, and nothing is missing any more. */
+static void complete_waiting(struct engine *engine, const char *task_id)
+{
+	task_auto struct task t = TASK_INIT;
+	buf_auto struct buf missing = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (task_read(engine, task_id, &t, &e) != 0 || !t.d.autoComplete || t.d.attemptOpen ||
+	    t.status != TASK_WAITING_INPUT || !jval_is_str(t.d.waitingFor, "acceptance") ||
+	    task_missing(engine, &t, t.d.acceptance, t.d.deliveryState, true, &missing) > 0)
+		return;
+	struct transaction *tx = transaction_new_internal(engine);
+	task_completed_fact(engine, &t, tx, NULL, NULL, NULL, "auto_complete");
+	transaction_after_commit(tx, task_next, task_id);
+	transaction_commit(tx);
+}
+
+void task_on_part_over(struct engine *engine, const char *task_id)
+{
+	task_cancel_check(engine, task_id);
+	complete_waiting(engine, task_id);
+}
+
 /* ---- fail_task ---- */
 
 static void end_process(struct engine *engine, const char *task_id)
@@ -458,4 +481,6 @@ void task_on_action_required(struct transaction *tx, const struct scope *s, cons
 void task_on_action_resolved(struct transaction *tx, const struct scope *s, const struct action_resolved *p)
 {
 	on_action(tx, s->task, s->action, NULL);
+	if (none_if_empty(s->task))
+		transaction_after_commit(tx, task_part_over, s->task);
 }

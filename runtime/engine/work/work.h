@@ -129,6 +129,8 @@ void job_on_turn_failed(struct transaction *tx, const struct scope *s, const str
 int task_may_start(struct engine *engine, const struct start_request *r, struct err *e);
 /* The task is in cancellation: if nothing of it is left, it is cancelled. */
 void task_cancel_check(struct engine *engine, const char *task_id);
+/* Something of the task ended: the last that its cancellation, or its completion with autoComplete, waited for? */
+void task_on_part_over(struct engine *engine, const char *task_id);
 void task_on_dependencies_met(struct engine *engine, const char *task_id);
 /* An item ended: starts the next items, or ends the job. */
 void job_next(struct engine *engine, const char *job_id);
