@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/store/damage.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 
@@ -152,7 +153,7 @@ int store_idempotency_get(struct store *store, uint32_t uid, const char *key, ch
 	rc = newer ? parse_row(newer->data, newer->len, &row, &text, &n, e)
 		   : get_row(r.txn, r.db, uid, key, &row, &text, &n, e);
 	if (rc != 0)
-		return rc;
+		return damage_note(store, rc, e);
 	memcpy(method, row.method, sizeof(row.method));
 	memcpy(body_hash, row.body_hash, sizeof(row.body_hash));
 	buf_append(result, text, n);

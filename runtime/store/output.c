@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
+#include "runtime/store/damage.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/store_private.h"
@@ -124,8 +125,8 @@ static int read_chunks(const struct reader *r, const char *ref, uint64_t offset,
 }
 
 /* At most READ_MAX bytes at a time: a read transaction is open meanwhile, and the caller is often the loop thread. */
-int store_output_read(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
-		      struct err *e)
+static int read_output(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
+		       struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	size_t before = out->len, got;
@@ -143,6 +144,12 @@ int store_output_read(struct store *store, const char *output_ref, uint64_t offs
 		return -1;
 	}
 	return 0;
+}
+
+int store_output_read(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
+		      struct err *e)
+{
+	return damage_note(store, read_output(store, output_ref, offset, length, out, e), e);
 }
 
 int store_output_open(struct store *store, const char *output_ref, struct err *e)

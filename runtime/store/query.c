@@ -2,6 +2,7 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/damage.h"
 #include "runtime/store/event_index.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
@@ -162,7 +163,7 @@ int store_events(struct store *store, const struct store_query *q, bool (*fn)(vo
 	if (rc == 0 && !c.stopped)
 		rc = scan_ring(&c, e);
 	record_block_done(&c.block);
-	return rc;
+	return damage_note(store, rc, e);
 }
 
 /* Any thread: reads committed events from the database only. Both bounds are required. */
@@ -305,7 +306,7 @@ int background_read_stopped(struct background_read *a, struct err *e)
 int background_read_events(struct background_read *a, const struct store_query *q,
 			   bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
 {
-	return query_committed(a->store, q, fn, ctx, e);
+	return damage_note(a->store, query_committed(a->store, q, fn, ctx, e), e);
 }
 
 static int open_scratch(struct background_read *a, struct err *e)

@@ -3,6 +3,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/damage.h"
 #include "runtime/store/docs.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
@@ -276,18 +277,18 @@ static int model_get(struct store *store, struct speculative *speculative, const
 
 int store_model_get(struct store *store, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
-	return model_get(store, NULL, NULL, kind, id, out, e);
+	return damage_note(store, model_get(store, NULL, NULL, kind, id, out, e), e);
 }
 
 int store_model_get_speculative(struct store *store, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
-	return model_get(store, &store->speculative, NULL, kind, id, out, e);
+	return damage_note(store, model_get(store, &store->speculative, NULL, kind, id, out, e), e);
 }
 
 int store_model_read_speculative(struct store *store, const struct model_reader *by, uint8_t kind, const char *id,
 				 struct buf *out, struct err *e)
 {
-	return model_get(store, &store->speculative, by, kind, id, out, e);
+	return damage_note(store, model_get(store, &store->speculative, by, kind, id, out, e), e);
 }
 
 /* Turns a prefix into the first key after all keys with it; false if there is none. */
@@ -461,7 +462,7 @@ static int scan_models(struct store *store, const struct speculative *speculativ
 int store_model_scan(struct store *store, uint8_t kind, const char *prefix, const char *after, bool descending,
 		     scan_fn fn, void *ctx, struct err *e)
 {
-	return scan_models(store, NULL, kind, prefix, after, descending, fn, ctx, e);
+	return damage_note(store, scan_models(store, NULL, kind, prefix, after, descending, fn, ctx, e), e);
 }
 
 int store_model_scan_speculative(struct store *store, uint8_t kind, const char *prefix, scan_fn fn, void *ctx,
@@ -469,7 +470,7 @@ int store_model_scan_speculative(struct store *store, uint8_t kind, const char *
 {
 	if (speculative_refresh(store, e) != 0)
 		return -1;
-	return scan_models(store, &store->speculative, kind, prefix, NULL, false, fn, ctx, e);
+	return damage_note(store, scan_models(store, &store->speculative, kind, prefix, NULL, false, fn, ctx, e), e);
 }
 
 /* ---- models in memory only ---- */

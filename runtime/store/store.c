@@ -90,6 +90,7 @@ static void store_free(struct store *store)
 	pthread_cond_destroy(&store->decided);
 	pthread_mutex_destroy(&store->mutex);
 	pthread_rwlock_destroy(&store->db_lock);
+	strmap_done(&store->findings);
 	free(store->dir);
 	free(store->spool_dir);
 	free(store->schema_version);

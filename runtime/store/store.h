@@ -31,6 +31,7 @@
  *      batch idempotency_records space store_dirs scratch chunk
  *      reader layer                           a snapshot: a read transaction and the groups not settled yet
  *   1  job                                    queues of work between the threads
+ *      damage                                 what reads find damaged
  *      db record group journal docs ring spool lmdb_check         formats, no threads
  *
  * store_private.h defines struct store and says which thread owns which member. journal.c, writer.c and speculative.h
@@ -142,6 +143,12 @@ int store_dispatch_fd(const struct store *store); /* readable if store_dispatch 
 void store_dispatch(struct store *store);         /* runs callbacks, then the listener */
 /* Called on the loop thread after commits, with the new last sequence. */
 void store_listen(struct store *store, void (*fn)(void *ctx, uint64_t last_sequence), void *ctx);
+/*
+ * Called on the loop thread, after the read, when a read on any thread has found that stored data does not match its
+ * checksum: once for each message.
+ */
+void store_on_damage(struct store *store, void (*fn)(void *ctx, const char *message), void *ctx);
+size_t store_damage(struct store *store); /* the number of these messages since the start, or the last rebuild */
 /* Blocks until all queued batches are committed or rejected, and dispatched, except for STORE_MUST batches that wait
  * for space or a working disk. */
 void store_flush(struct store *store);

@@ -1,6 +1,7 @@
 #include "runtime/store/store_meta.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/store/damage.h"
 #include "runtime/store/read_models.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/store_dirs.h"
@@ -177,5 +178,5 @@ int store_meta_get(struct store *store, const char *key, struct buf *out, struct
 	rc = db_seal_get(r.txn, r.db->t[DB_META], &kv, &p, &n, e);
 	if (rc == 0)
 		buf_append(out, p, n);
-	return rc;
+	return damage_note(store, rc, e);
 }

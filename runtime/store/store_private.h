@@ -10,6 +10,7 @@
  * no lock, because no other thread closes the environment.
  */
 
+#include "runtime/base/strmap.h"
 #include "runtime/store/batch.h"
 #include "runtime/store/db.h"
 #include "runtime/store/job.h"
@@ -49,6 +50,8 @@ struct store {
 	size_t pending; /* batches submitted and not yet dispatched */
 	void (*listener)(void *ctx, uint64_t last_sequence);
 	void *listener_ctx;
+	void (*on_damage)(void *ctx, const char *message);
+	void *on_damage_ctx;
 	bool writer_up, worker_up;
 	pthread_t writer, worker_thread, loop;
 	struct reader snapshot; /* between store_snapshot_begin and _end */
@@ -74,8 +77,9 @@ struct store {
 		struct err why;
 	} triage; /* the writer could not write: the loop thread rejects batches (writer_triage_locked) */
 	struct job_queue writer_jobs, worker_jobs;
-	bool keep_files; /* the worker copies spool files: remove none */
-	bool alone;      /* the writer runs an exclusive job: the worker waits */
+	struct strmap findings; /* messages of damage.c */
+	bool keep_files;        /* the worker copies spool files: remove none */
+	bool alone;             /* the writer runs an exclusive job: the worker waits */
 	bool stop, worker_end, flushing;
 	struct store_stats stats; /* the counters; the rest is computed by store_stats_get */
 	struct layer *layers;    /* the newest group that is acknowledged but not settled; only the writer changes it */

@@ -13,6 +13,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
+#include "runtime/store/damage.h"
 #include "runtime/store/event_index.h"
 #include "runtime/store/expired_files.h"
 #include "runtime/store/idempotency_records.h"
@@ -465,6 +466,8 @@ static void rebuild_run(struct store *store, struct completion *c)
 {
 	struct rebuild *b = (struct rebuild *)c;
 
+	if (!b->job.failed)
+		damage_forget(store);
 	if (b->done)
 		b->done(b->ctx, &b->verdict, b->job.failed ? &b->job.err : NULL);
 	free(b);

@@ -227,15 +227,17 @@ int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e);
 int view_system_ids(struct store *s, char session[72], char thread[72], char turn[72], struct err *e);
 /*
  * Outputs that retention may remove: not expired, of processes that ended below `floor`, oldest end first, at most
- * `limit` processes' in one call (call again once output.expired is written for them).
+ * `limit` processes' in one call (call again once output.expired is written for them). Processes with damaged documents
+ * are skipped. 0 = there are no others; 1 = there may be more: if these had none, continue after *ret_last.
  */
 struct view_expirable {
 	char output_ref[72], process_id[72], session_id[72], thread_id[72], turn_id[72], task_id[72];
 	uint32_t uid;
 	uint64_t bytes;
 };
-int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit,
-			   bool (*fn)(void *ctx, const struct view_expirable *x), void *ctx, struct err *e);
+int view_expirable_outputs(struct store *s, uint64_t floor, const char *after, unsigned limit,
+			   bool (*fn)(void *ctx, const struct view_expirable *x), void *ctx, char *ret_last,
+			   struct err *e);
 
 /* For decisions of the engine. 0 found, 1 not there (or not this uid's), −1 failure. */
 struct view_session_brief {

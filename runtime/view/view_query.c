@@ -376,20 +376,24 @@ static int pass_outputs(struct store *s, const char *process_id, uint64_t floor,
 }
 
 /* In the order in which the processes ended. */
-int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expirable_fn fn, void *ctx, struct err *e)
+int view_expirable_outputs(struct store *s, uint64_t floor, const char *after, unsigned limit, expirable_fn fn,
+			   void *ctx, char *ret_last, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	struct view_ids_query q = { .kind = VIEW_ENDED_PROCESS, .max = limit };
+	struct view_ids_query q = { .kind = VIEW_ENDED_PROCESS, .after = after, .max = limit };
+	int more = view_ids(s, &q, &ids, ret_last, e);
 
-	if (view_ids(s, &q, &ids, NULL, e) < 0)
-		return -1;
-	for (size_t i = 0; i < ids.n; i++) {
+	for (size_t i = 0; more >= 0 && i < ids.n; i++) {
 		int r = pass_outputs(s, ids.id[i], floor, fn, ctx, e);
 
+		if (r < 0 && e->code == ERR_CORRUPT) {
+			*e = ERR_INIT; /* the store has reported it (damage.c) */
+			continue;
+		}
 		if (r)
 			return r < 0 ? -1 : 0;
 	}
-	return 0;
+	return more;
 }
 
 /* Collected first: fn may discard the changes, which changes the list. 1: fn has ended it. */

@@ -107,7 +107,7 @@ int method_get_health(struct call *c, const struct get_health_params *p, struct 
 	engine_counts_get(call_engine(c), &n);
 	bool readable = store_stats_get(s, &stats, e) == 0;
 	struct buf buf_auto rest = BUF_INIT;
-	bool degraded = append_health(k, &rest) || !readable || store_full(s);
+	bool degraded = append_health(k, &rest) || !readable || store_full(s) || store_damage(s);
 	char started[CLOCK_TEXT_MAX];
 	clock_format(k->o.started_real_us, started);
 	struct jw w = jw_on(out);
@@ -126,6 +126,8 @@ int method_get_health(struct call *c, const struct get_health_params *p, struct 
 	jw_kuint(&w, "lastSequence", store_last_sequence(s));
 	jw_kbool(&w, "full", store_full(s));
 	jw_kuint(&w, "queuedBatches", store_queued(s));
+	if (store_damage(s))
+		jw_kuint(&w, "damaged", store_damage(s));
 	if (readable) {
 		jw_kuint(&w, "databaseBytes", stats.db_bytes);
 		jw_kuint(&w, "spoolBytes", stats.spool_bytes);

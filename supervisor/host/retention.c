@@ -33,7 +33,7 @@ struct retention {
 	uint64_t floor, idem_before_us;
 	uint64_t quiet_since;     /* a session with an event after this one stays */
 	bool all;                 /* except the newest event: retention's own events are removed too */
-	char after[VIEW_KEY_MAX]; /* sessions up to this one were checked */
+	char after[VIEW_KEY_MAX]; /* processes, later sessions, up to this one were checked */
 	retention_done_fn done;
 	void *ctx;
 	struct retention_result result;
@@ -309,9 +309,7 @@ static void on_sessions_expired(void *ctx, const struct store_result *result)
 static void expire_next_sessions(struct retention *r)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	const struct view_ids_query q = { .kind = VIEW_SESSION,
-					  .after = r->after[0] ? r->after : NULL,
-					  .max = SESSIONS_AT_ONCE };
+	const struct view_ids_query q = { .kind = VIEW_SESSION, .after = or_null(r->after), .max = SESSIONS_AT_ONCE };
 	struct store_batch *batch = store_batch_new(r->store);
 	struct err e = ERR_INIT;
 	const uint64_t until = clock_mono_ns() + AT_ONCE_NS;
@@ -321,6 +319,10 @@ static void expire_next_sessions(struct retention *r)
 	while (more >= 0 && went >= 0 && checked < ids.n && (checked == 0 || clock_mono_ns() < until)) {
 		went = check_session(r, ids.id[checked++], batch, &e);
 		r->result.sessions += went > 0;
+		if (went < 0 && e.code == ERR_CORRUPT) { /* the store has reported it; the session stays */
+			e = ERR_INIT;
+			went = 0;
+		}
 	}
 	if (checked < ids.n && checked > 0)
 		snprintf(r->after, sizeof(r->after), "%s", ids.id[checked - 1]);
@@ -341,16 +343,21 @@ static void expire_next_sessions(struct retention *r)
 static void expire_next_outputs(struct retention *r)
 {
 	struct expiry ex = { .retention = r, .batch = store_batch_new(r->store) };
+	char last[VIEW_KEY_MAX] = "";
+	int more = view_expirable_outputs(r->store, r->floor, or_null(r->after), PROCESSES_AT_ONCE, on_expirable, &ex,
+					  last, &ex.err);
 
-	if (view_expirable_outputs(r->store, r->floor, PROCESSES_AT_ONCE, on_expirable, &ex, &ex.err) < 0 ||
-	    ex.err.code) {
+	if (more < 0 || ex.err.code) {
 		store_batch_free(ex.batch);
 		err_wrap(&ex.err, "expire outputs");
 		finish_run(r, &ex.err);
 		return;
 	}
-	if (!ex.outputs) {
+	if (!ex.outputs)
+		memcpy(r->after, last, sizeof last); /* damaged ones, which are skipped */
+	if (!ex.outputs && !more) {
 		store_batch_free(ex.batch);
+		r->after[0] = '\0';
 		expire_next_sessions(r);
 		return;
 	}

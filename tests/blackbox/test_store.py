@@ -219,21 +219,36 @@ def test_corrupted_event_is_detected(home):
     assert home.cli("store", "verify", status=None).status != 0
 
 
+def damage_document(home, *keys):
+    """Flips a bit of each document, while the daemon is stopped."""
+    home.stop()
+    with open(os.path.join(home.dir, "store", "data.mdb"), "r+b") as f:
+        data = f.read()
+        for key in keys:
+            at = data.find(key) + len(key) + 12
+            f.seek(at)
+            f.write(bytes([data[at] ^ 1]))
+    home.start()
+
+
+def damage_events(rpc):
+    first = rpc.call("get_health")["store"]["firstSequence"]
+    return [e for e in rpc.events(after=first - 1) if e["type"] == "runtime.error" and e["payload"]["code"] == "store_damaged"]
+
+
 def test_damaged_document_is_an_error_until_it_is_rebuilt(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="both")["sessionId"]
         good, bad = (rpc.call("create_task", objective="work", sessionId=session)["taskId"] for _ in range(2))
         rpc.call("compact_store")
-    home.stop()
-    path = os.path.join(home.dir, "store", "data.mdb")
-    with open(path, "r+b") as f:
-        data, key = f.read(), b"\x50" + bad.encode()       # VIEW_TASK
-        at = data.find(key) + len(key) + 12
-        f.seek(at)
-        f.write(bytes([data[at] ^ 1]))
-    home.start()
+    damage_document(home, b"\x50" + bad.encode())       # VIEW_TASK
     with home.rpc() as rpc:
         error = rpc.fails("get_task", {"taskId": bad}, code=-32603)
+        rpc.fails("get_task", {"taskId": bad}, code=-32603)
+        damage, = until("it is recorded", lambda: damage_events(rpc))
+        assert bad in damage["payload"]["detail"] and "store rebuild" in damage["payload"]["advice"], damage
+        health = rpc.call("get_health")
+        assert health["status"] == "degraded" and health["store"]["damaged"] == 1, health
         assert error.data["category"] == "corrupt" and bad in error.message and "rebuild_store" in error.data["advice"], error
         rpc.fails("cancel_task", {"taskId": bad}, code=-32603)
         assert rpc.call("get_task", taskId=good)["objective"] == "work"
@@ -242,6 +257,29 @@ def test_damaged_document_is_an_error_until_it_is_rebuilt(home):
         rpc.call("rebuild_store")
         assert rpc.call("verify_store")["ok"] is True
         assert rpc.call("get_task", taskId=bad)["objective"] == "work"
+        assert "damaged" not in rpc.call("get_health")["store"] and len(damage_events(rpc)) == 1
+
+
+def test_retention_skips_what_is_damaged(home):
+    with home.rpc() as rpc:
+        ids = [rpc.run(["echo", str(n)])[0] for n in range(40)]
+        rpc.call("compact_store")
+    bad = [r["processId"] for r in ids[:20]]
+    damage_document(home, *(b"\x05" + p.encode() for p in bad))       # VIEW_PROCESS
+    with home.rpc() as rpc:
+        def prune():
+            kept = rpc.call("create_session")
+            return rpc.call("prune_store", beforeSequence=kept["sequence"])
+
+        result = prune()
+        assert result["outputs"] >= 20 and result["sessions"] == 20 and result["events"] > 100, result
+        reported = until("it is recorded", lambda: damage_events(rpc))
+        assert all(any(p in e["payload"]["detail"] for e in reported) for p in bad) and len(reported) == len(bad), reported
+        rpc.fails("get_process", {"processId": ids[20]["processId"]}, code=-32004)
+        rpc.call("rebuild_store")
+        assert rpc.call("get_process", processId=bad[0])["status"] == "completed"
+        assert prune()["sessions"] == len(bad) + 1
+        rpc.fails("get_process", {"processId": bad[0]}, code=-32004)
 
 
 def test_corrupted_output_is_detected(home):
@@ -260,6 +298,8 @@ def test_corrupted_output_is_detected(home):
             raise AssertionError(f"corruption was returned as data ({len(data)} bytes)")
         except harness.RpcError:
             pass
+        damage, = until("it is recorded", lambda: damage_events(rpc))
+        assert "do not match their checksum" in damage["payload"]["detail"], damage
 
 
 def test_the_same_log_after_every_kind_of_restart(home):

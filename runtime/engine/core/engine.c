@@ -9,6 +9,8 @@
 
 #define FULL_REPORT_NS (60 * 1000000000ull)
 
+static void report_damage(void *ctx, const char *what);
+
 struct engine *engine_create(const struct engine_options *o, const struct engine_modules *modules)
 {
 	struct engine *engine = mem_zalloc(1, sizeof *engine);
@@ -25,6 +27,7 @@ struct engine *engine_create(const struct engine_options *o, const struct engine
 		engine->o.max_tasks = 64;
 	snprintf(engine->boot_id, sizeof engine->boot_id, "%s", o->boot_id);
 	modules_run(engine, modules->init);
+	store_on_damage(engine->o.store, report_damage, engine);
 	return engine;
 }
 
@@ -36,6 +39,7 @@ void engine_free(struct engine *engine)
 	modules_run(engine, engine->modules->stop);
 	/* Runs the callbacks of all submitted batches while the state of the modules still exists. */
 	store_flush(engine->o.store);
+	store_on_damage(engine->o.store, NULL, NULL);
 	modules_run(engine, engine->modules->done);
 	reply_contexts_done(engine);
 	free(engine);
@@ -156,6 +160,19 @@ void engine_check_space(struct engine *engine)
 		     disk ? "free disk space, or remove old events (bailiff store prune)"
 			  : "remove old events (bailiff store prune), or raise storeQuotaBytes",
 		     "the store is full (%s): new work is rejected, and output waits", disk ? "disk" : "quota");
+}
+
+/* A read has found it; those who follow the events need not read the same data. */
+static void report_damage(void *ctx, const char *what)
+{
+	struct engine *engine = ctx;
+
+	if (!engine->stopping)
+		engine_error(
+			engine, "store_damaged",
+			"bailiff store verify lists all damage; bailiff store rebuild repairs read models; restore "
+			"a backup for the rest, and check the disk",
+			"stored data is damaged: %s", what);
 }
 
 /* ---- policy ---- */

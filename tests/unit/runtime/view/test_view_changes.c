@@ -110,7 +110,7 @@ START_TEST(diffs_expire_with_the_outputs)
 	put_run_end(P1);
 	put_of(EVENT_ARTIFACT_CHANGED, P1,
 	       "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
-	ck_assert_msg(view_expirable_outputs(store, 100, 10, take, &found, &e) == 0, "%s", e.message);
+	ck_assert_msg(view_expirable_outputs(store, 100, NULL, 10, take, &found, NULL, &e) == 0, "%s", e.message);
 	ck_assert_str_eq(buf_cstr(&found), "out_1:0 out_d:12 ");
 }
 END_TEST

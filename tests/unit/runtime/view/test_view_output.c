@@ -89,7 +89,7 @@ static size_t expirable(uint64_t floor)
 	size_t n = 0;
 	struct err e = ERR_INIT;
 
-	ck_assert_int_eq(view_expirable_outputs(store, floor, 10, on_expirable, &n, &e), 0);
+	ck_assert_int_eq(view_expirable_outputs(store, floor, NULL, 10, on_expirable, &n, NULL, &e), 0);
 	return n;
 }
 
