@@ -165,12 +165,20 @@ struct view_process_query {
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e);
 
 /*
- * The documents of a session and of everything that belongs to it, for session.expired: fn is called for each. 0; 1 =
- * something of it is still active (ignore what fn got); −1. Documents are read as committed: first ask
- * store_undispatched whether the session is about to change.
+ * A search for the documents of a session and of everything that belongs to it, for session.expired. They are read as
+ * committed, in steps: before and after the search, ask store_events and store_undispatched whether the session has
+ * changed.
  */
-int view_session_documents(struct store *s, const char *session_id, bool (*fn)(void *ctx, uint8_t kind, const char *id),
-			   void *ctx, struct err *e);
+struct view_expiry;
+enum view_expiry_result { VIEW_EXPIRY_FAILED = -1, VIEW_EXPIRY_DONE, VIEW_EXPIRY_MORE, VIEW_EXPIRY_ALIVE };
+struct view_expiry *view_expiry_new(struct store *s, const char *session_id);
+/*
+ * Continues until the monotonic time `until_ns`, but by at least one step; fn is called for each document. ALIVE:
+ * something of the session is still active (ignore what fn got).
+ */
+enum view_expiry_result view_expiry_step(struct view_expiry *x, uint64_t until_ns,
+					 bool (*fn)(void *ctx, uint8_t kind, const char *id), void *ctx, struct err *e);
+void view_expiry_free(struct view_expiry *x); /* ignores NULL */
 
 int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e);
 /*

@@ -9,6 +9,7 @@
 #include "runtime/view/projections.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
@@ -151,11 +152,11 @@ struct owner {
 	char id[ID_SIZE];
 };
 
-struct expiry_search {
+struct view_expiry {
 	struct store *store;
-	const char *session_id;
+	char session_id[ID_SIZE];
 	struct owner *owners; /* visited, and to visit */
-	size_t count, cap;
+	size_t count, cap, visited;
 	struct strmap seen;
 	struct buf keys;  /* NUL-terminated keys of one scan */
 	struct buf texts; /* those documents of the same scan that name outputs */
@@ -163,7 +164,7 @@ struct expiry_search {
 };
 
 /* Queues something whose documents are to be found; each owner once. */
-static void add_owner(struct expiry_search *s, unsigned what, const char *id)
+static void add_owner(struct view_expiry *s, unsigned what, const char *id)
 {
 	mem_auto char *key = mem_printf("%u/%s", what, id);
 
@@ -182,7 +183,7 @@ static const char output_mark[] = "\"out_"; /* where a document names an output 
 /* Keeps the text too if it names an output. */
 static bool append_entry(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
-	struct expiry_search *s = ctx;
+	struct view_expiry *s = ctx;
 
 	buf_append(&s->keys, id, id_len);
 	buf_byte(&s->keys, '\0');
@@ -192,7 +193,7 @@ static bool append_entry(void *ctx, const char *id, size_t id_len, const char *j
 }
 
 /* Outputs that a document names, if they belong to this session. */
-static int add_outputs(struct expiry_search *s, const char *json, struct err *e)
+static int add_outputs(struct view_expiry *s, const char *json, struct err *e)
 {
 	/*
 	 * Refs occur in many members of many documents. A search of the text finds them all, and the session id of each
@@ -219,8 +220,8 @@ static int add_outputs(struct expiry_search *s, const char *json, struct err *e)
 typedef bool (*found_fn)(void *ctx, uint8_t kind, const char *id);
 
 /* A document that marks its owner as active ends the search: the session stays. */
-static int visit_document(struct expiry_search *s, uint8_t kind, enum form form, const char *key, found_fn fn,
-			  void *ctx, struct err *e)
+static int visit_document(struct view_expiry *s, uint8_t kind, enum form form, const char *key, found_fn fn, void *ctx,
+			  struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	int r = store_model_get(s->store, kind, key, &text, e);
@@ -235,7 +236,7 @@ static int visit_document(struct expiry_search *s, uint8_t kind, enum form form,
 }
 
 /* Passes on every entry of a list and queues the members and outputs that it names. */
-static int visit_list(struct expiry_search *s, size_t row, const char *owner, found_fn fn, void *ctx, struct err *e)
+static int visit_list(struct view_expiry *s, size_t row, const char *owner, found_fn fn, void *ctx, struct err *e)
 {
 	const char *word = rows[row].word;
 	mem_auto char *prefix = mem_printf("%s/%s%s", owner, word ? word : "", word ? "/" : "");
@@ -254,7 +255,7 @@ static int visit_list(struct expiry_search *s, size_t row, const char *owner, fo
 }
 
 /* Evidence about a task may be of another session, which keeps it. 1: it is, or there is none. */
-static int check_evidence(struct expiry_search *s, const char *id, struct err *e)
+static int check_evidence(struct view_expiry *s, const char *id, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct evidence_doc d;
@@ -264,7 +265,7 @@ static int check_evidence(struct expiry_search *s, const char *id, struct err *e
 }
 
 /* A trial's entries in lists that begin with what its document names. */
-static int visit_trial(struct expiry_search *s, const char *id, found_fn fn, void *ctx, struct err *e)
+static int visit_trial(struct view_expiry *s, const char *id, found_fn fn, void *ctx, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	char key[VIEW_TRIAL_KEY];
@@ -281,7 +282,7 @@ static int visit_trial(struct expiry_search *s, const char *id, found_fn fn, voi
 }
 
 /* Applies all rows of the table to one owner. */
-static int visit_owner(struct expiry_search *s, const struct owner *o, found_fn fn, void *ctx, struct err *e)
+static int visit_owner(struct view_expiry *s, const struct owner *o, found_fn fn, void *ctx, struct err *e)
 {
 	char key[ID_SIZE + 16];
 	int skip = o->what == OF_EVIDENCE ? check_evidence(s, o->id, e) : 0;
@@ -308,7 +309,7 @@ static bool stop_at_first(void *ctx, const char *id, size_t id_len, const char *
 }
 
 /* A live task may depend on one of these; only its own document says on which, so any live task keeps them. */
-static int find_dependents(struct expiry_search *s, struct err *e)
+static int find_dependents(struct view_expiry *s, struct err *e)
 {
 	bool tasks = false;
 
@@ -317,25 +318,45 @@ static int find_dependents(struct expiry_search *s, struct err *e)
 	return tasks ? store_model_scan(s->store, VIEW_LIVE_TASK, NULL, NULL, false, stop_at_first, &s->alive, e) : 0;
 }
 
-int view_session_documents(struct store *store, const char *session_id, found_fn fn, void *ctx, struct err *e)
+struct view_expiry *view_expiry_new(struct store *store, const char *session_id)
 {
-	struct expiry_search s = { .store = store, .session_id = session_id };
+	struct view_expiry *s = mem_zalloc(1, sizeof *s);
+
+	s->store = store;
+	id_copy(s->session_id, session_id);
+	add_owner(s, OF_SESSION, session_id);
+	return s;
+}
+
+enum view_expiry_result view_expiry_step(struct view_expiry *s, uint64_t until_ns, found_fn fn, void *ctx,
+					 struct err *e)
+{
+	store_snapshot_auto struct store *store = s->store;
 	int r = 0;
 
-	add_owner(&s, OF_SESSION, session_id);
 	store_snapshot_begin(store);
-	for (size_t i = 0; r == 0 && i < s.count && !s.alive; i++) {
-		const struct owner o = s.owners[i]; /* a copy: the array grows */
-		r = visit_owner(&s, &o, fn, ctx, e);
-	}
-	if (r == 0 && !s.alive)
-		r = find_dependents(&s, e);
-	store_snapshot_end(&store);
-	free(s.owners);
-	strmap_done(&s.seen);
-	buf_done(&s.keys);
-	buf_done(&s.texts);
-	return r < 0 ? -1 : s.alive;
+	do {
+		const struct owner o = s->owners[s->visited]; /* a copy: the array grows */
+		r = visit_owner(s, &o, fn, ctx, e);
+		s->visited++;
+	} while (r == 0 && !s->alive && s->visited < s->count && clock_mono_ns() < until_ns);
+	if (r == 0 && !s->alive && s->visited == s->count)
+		r = find_dependents(s, e);
+	return r < 0                   ? VIEW_EXPIRY_FAILED
+	       : s->alive              ? VIEW_EXPIRY_ALIVE
+	       : s->visited < s->count ? VIEW_EXPIRY_MORE
+				       : VIEW_EXPIRY_DONE;
+}
+
+void view_expiry_free(struct view_expiry *s)
+{
+	if (!s)
+		return;
+	free(s->owners);
+	strmap_done(&s->seen);
+	buf_done(&s->keys);
+	buf_done(&s->texts);
+	free(s);
 }
 
 /* ---- the projection ---- */

@@ -33,6 +33,7 @@ struct retention {
 	uint64_t floor, idem_before_us;
 	uint64_t quiet_since;     /* a session with an event after this one stays */
 	bool all;                 /* except the newest event: retention's own events are removed too */
+	struct leaving *leaving;  /* the session whose documents are being collected, or NULL */
 	char after[VIEW_KEY_MAX]; /* processes, later sessions, up to this one were checked */
 	retention_done_fn done;
 	void *ctx;
@@ -177,13 +178,28 @@ static void on_expired(void *ctx, const struct store_result *result)
 
 /* ---- inactive sessions ---- */
 
+/*
+ * A session that may have very many documents is searched and its events are encoded in steps. It is removed as a
+ * whole, if it has not changed until then.
+ */
 struct leaving {
-	struct store *store;
+	char session_id[ID_SIZE];
+	uint32_t uid;
+	struct view_expiry *search;
+	struct buf documents; /* "<kind>/<id>", each with its NUL */
+	size_t encoded;       /* bytes of them that are in the batch */
 	struct store_batch *batch;
-	const struct session_doc *session;
-	struct buf *documents; /* "<kind>/<id>", each with its NUL */
-	struct err err;
 };
+
+static void leaving_free(struct leaving *l)
+{
+	if (!l)
+		return;
+	view_expiry_free(l->search);
+	buf_done(&l->documents);
+	store_batch_free(l->batch);
+	free(l);
+}
 
 static bool take_document(void *ctx, uint8_t kind, const char *id)
 {
@@ -211,32 +227,6 @@ static int is_quiet(const struct retention *r, const char *session_id, bool *ret
 	return 0;
 }
 
-/* One event for as many documents as fit; returns where the next one starts. */
-static const char *expired_fact(struct leaving *l, const char *at, const char *end)
-{
-	buf_auto struct buf payload = BUF_INIT;
-	struct event_draft d = { .type = EVENT_SESSION_EXPIRED,
-				 .uid = (uint32_t)l->session->uid,
-				 .real_us = clock_real_us() };
-	struct jw w = jw_on(&payload);
-	char now[CLOCK_TEXT_MAX];
-
-	clock_format(d.real_us, now);
-	jw_obj(&w);
-	jw_kstr(&w, "policy", "retention");
-	jw_kstr(&w, "expiredAt", now);
-	jw_karr(&w, "documents");
-	for (unsigned n = 0; n < DOCUMENTS_AN_EVENT && at < end; n++, at += strlen(at) + 1)
-		jw_str(&w, at);
-	jw_arr_end(&w);
-	jw_obj_end(&w);
-	d.ids[ID_SESSION] = l->session->sessionId;
-	d.payload = payload.data;
-	d.payload_len = payload.len;
-	(void)store_batch_event(l->batch, &d, &l->err);
-	return at;
-}
-
 /* What is stored under a document's id, but not in the read models. */
 static void expire_with(struct store_batch *batch, unsigned long kind, const char *id)
 {
@@ -258,39 +248,73 @@ static void expire_with(struct store_batch *batch, unsigned long kind, const cha
 	}
 }
 
-/* All of it is removed in the same batch as the session's documents. */
-static void expire_session(struct leaving *l)
+/* One event for as many documents as fit, and in the same batch what is stored with them. */
+static int encode_next(struct leaving *l, struct err *e)
 {
-	const char *at = l->documents->data, *end = at + l->documents->len;
+	buf_auto struct buf payload = BUF_INIT;
+	struct event_draft d = { .type = EVENT_SESSION_EXPIRED, .uid = l->uid, .real_us = clock_real_us() };
+	struct jw w = jw_on(&payload);
+	char now[CLOCK_TEXT_MAX];
 
-	for (const char *s = at; s < end; s += strlen(s) + 1)
-		expire_with(l->batch, strtoul(s, NULL, 10), strchr(s, '/') + 1);
-	while (at < end && !l->err.code)
-		at = expired_fact(l, at, end);
+	clock_format(d.real_us, now);
+	jw_obj(&w);
+	jw_kstr(&w, "policy", "retention");
+	jw_kstr(&w, "expiredAt", now);
+	jw_karr(&w, "documents");
+	for (unsigned n = 0; n < DOCUMENTS_AN_EVENT && l->encoded < l->documents.len; n++) {
+		const char *at = l->documents.data + l->encoded;
+		jw_str(&w, at);
+		expire_with(l->batch, strtoul(at, NULL, 10), strchr(at, '/') + 1);
+		l->encoded += strlen(at) + 1;
+	}
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	d.ids[ID_SESSION] = l->session_id;
+	d.payload = payload.data;
+	d.payload_len = payload.len;
+	return store_batch_event(l->batch, &d, e);
 }
 
-/* 1 = it expires, 0 = it stays. */
-static int check_session(struct retention *r, const char *session_id, struct store_batch *batch, struct err *e)
+/* NULL: it stays, or *e says why it could not be read. */
+static struct leaving *leaving_new(struct retention *r, const char *session_id, struct err *e)
 {
-	buf_auto struct buf text = BUF_INIT, documents = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
 	bool quiet = false;
 
-	int known = view_read(r->store, &session_schema, session_id, &text, &d, e);
-	if (known != 0 || strcmp(d.kind, "system") == 0)
-		return known < 0 ? -1 : 0;
-	if (is_quiet(r, session_id, &quiet, e) < 0)
-		return -1;
-	int alive = quiet ? view_session_documents(r->store, session_id, take_document, &documents, e) : 1;
-	if (alive)
-		return alive < 0 ? -1 : 0;
-	struct leaving l = { .store = r->store, .batch = batch, .session = &d, .documents = &documents };
-	expire_session(&l);
-	if (l.err.code) {
-		*e = l.err;
-		return -1;
+	if (view_read(r->store, &session_schema, session_id, &text, &d, e) != 0 || strcmp(d.kind, "system") == 0 ||
+	    is_quiet(r, session_id, &quiet, e) < 0 || !quiet)
+		return NULL;
+	struct leaving *l = mem_zalloc(1, sizeof *l);
+	id_copy(l->session_id, session_id);
+	l->uid = (uint32_t)d.uid;
+	l->search = view_expiry_new(r->store, session_id);
+	l->batch = store_batch_new(r->store);
+	return l;
+}
+
+/* 2 = call again, 1 = its batch is complete, 0 = the session stays, −1. */
+static int leaving_step(struct retention *r, struct leaving *l, uint64_t until_ns, struct err *e)
+{
+	enum view_expiry_result found = VIEW_EXPIRY_DONE;
+	bool quiet = false;
+
+	if (l->search) {
+		found = view_expiry_step(l->search, until_ns, take_document, &l->documents, e);
+		if (found != VIEW_EXPIRY_DONE)
+			return found == VIEW_EXPIRY_MORE ? 2 : found == VIEW_EXPIRY_ALIVE ? 0 : -1;
+		view_expiry_free(l->search);
+		l->search = NULL;
 	}
-	return 1;
+	do {
+		if (encode_next(l, e) < 0)
+			return -1;
+	} while (l->encoded < l->documents.len && clock_mono_ns() < until_ns);
+	if (l->encoded < l->documents.len)
+		return 2;
+	if (is_quiet(r, l->session_id, &quiet, e) < 0)
+		return -1;
+	return quiet;
 }
 
 static void expire_next_sessions(struct retention *r);
@@ -299,43 +323,69 @@ static void on_sessions_expired(void *ctx, const struct store_result *result)
 {
 	struct retention *r = ctx;
 
-	if (result->status < 0)
-		finish_run(r, result->err);
-	else
-		expire_next_sessions(r);
+	if (result->status >= 0)
+		return expire_next_sessions(r);
+	leaving_free(r->leaving);
+	finish_run(r, result->err);
 }
 
-/* Some of them at a time; after the last one the events are pruned. */
-static void expire_next_sessions(struct retention *r)
+/* The next session that may leave. NULL: none of those that were looked at; *ret_last: there are no others. */
+static struct leaving *next_session(struct retention *r, uint64_t until_ns, bool *ret_last, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	const struct view_ids_query q = { .kind = VIEW_SESSION, .after = or_null(r->after), .max = SESSIONS_AT_ONCE };
-	struct store_batch *batch = store_batch_new(r->store);
-	struct err e = ERR_INIT;
-	const uint64_t until = clock_mono_ns() + AT_ONCE_NS;
-	int more = view_ids(r->store, &q, &ids, r->after, &e), went = 0;
-	size_t checked = 0;
+	struct leaving *l = NULL;
 
-	while (more >= 0 && went >= 0 && checked < ids.n && (checked == 0 || clock_mono_ns() < until)) {
-		went = check_session(r, ids.id[checked++], batch, &e);
-		r->result.sessions += went > 0;
-		if (went < 0 && e.code == ERR_CORRUPT) { /* the store has reported it; the session stays */
-			e = ERR_INIT;
-			went = 0;
-		}
+	*ret_last = view_ids(r->store, &q, &ids, NULL, e) >= 0 && !ids.n;
+	for (size_t i = 0; i < ids.n && !l && !e->code && (!i || clock_mono_ns() < until_ns); i++) {
+		snprintf(r->after, sizeof r->after, "%s", ids.id[i]);
+		l = leaving_new(r, ids.id[i], e);
 	}
-	if (checked < ids.n && checked > 0)
-		snprintf(r->after, sizeof(r->after), "%s", ids.id[checked - 1]);
-	if (more < 0 || went < 0) {
-		store_batch_free(batch);
+	return l;
+}
+
+/* A step of one session; 2 = it needs more. A session that leaves is submitted. */
+static int expire_step(struct retention *r, uint64_t until_ns, bool *ret_last, struct err *e)
+{
+	if (!r->leaving)
+		r->leaving = next_session(r, until_ns, ret_last, e);
+	int step = r->leaving ? leaving_step(r, r->leaving, until_ns, e) : e->code ? -1 : 0;
+
+	if (step == 2)
+		return step;
+	if (step == 1) {
+		store_submit(r->store, r->leaving->batch, STORE_MUST, NULL, NULL);
+		r->leaving->batch = NULL;
+		r->result.sessions++;
+	}
+	leaving_free(r->leaving);
+	r->leaving = NULL;
+	if (step < 0 && e->code == ERR_CORRUPT) { /* the store has reported it; the session stays */
+		*e = ERR_INIT;
+		step = 0;
+	}
+	return step;
+}
+
+/* As many as there is time for; then others have their turn. After the last session the events are pruned. */
+static void expire_next_sessions(struct retention *r)
+{
+	const uint64_t until = clock_mono_ns() + AT_ONCE_NS, before = r->result.sessions;
+	struct err e = ERR_INIT;
+	bool last = false;
+	int step;
+
+	do {
+		step = expire_step(r, until, &last, &e);
+	} while (step >= 0 && !last && clock_mono_ns() < until);
+	if (step < 0) {
 		err_wrap(&e, "expire sessions");
 		finish_run(r, &e);
-	} else if (ids.n) {
-		store_submit(r->store, batch, STORE_MUST, on_sessions_expired, r);
+	} else if (!last || r->result.sessions > before) { /* their events are pruned, too */
+		store_submit(r->store, store_batch_new(r->store), STORE_MUST, on_sessions_expired, r);
 	} else {
-		store_batch_free(batch);
-		uint64_t last = store_last_sequence(r->store);
-		store_prune(r->store, r->all && last > r->floor ? last : r->floor, r->idem_before_us, on_pruned, r);
+		uint64_t newest = store_last_sequence(r->store);
+		store_prune(r->store, r->all && newest > r->floor ? newest : r->floor, r->idem_before_us, on_pruned, r);
 	}
 }
 

@@ -82,10 +82,49 @@ START_TEST(the_output_of_a_process_that_has_just_ended_is_kept)
 }
 END_TEST
 
+static bool count_document(void *ctx, uint8_t kind, const char *id)
+{
+	buf_printf(ctx, "%u/%s ", kind, id);
+	return true;
+}
+
+/* Time that is over allows the smallest step. All steps together find what one without a limit finds. */
+START_TEST(a_session_is_searched_in_steps)
+{
+	const struct status_msg end = { .kind = STATUS_EXITED };
+	struct start_request r = fake_request(&w, "x");
+	buf_auto struct buf at_once = BUF_INIT, in_steps = BUF_INIT;
+	struct view_expiry *x;
+	struct err e = ERR_INIT;
+	buf_auto struct buf text = BUF_INIT;
+	struct process_doc d;
+	unsigned steps = 0;
+
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	engine_on_exited(w.engine, p->id, &end);
+	engine_on_gone(w.engine, p->id, &end);
+	engine_on_output_end(w.engine, p->id, STREAM_STDOUT);
+	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
+	fake_settle(&w);
+	store_flush(w.store);
+	ck_assert_int_eq(view_read(w.store, &process_schema, p->id, &text, &d, &e), 0);
+	x = view_expiry_new(w.store, d.sessionId);
+	ck_assert_int_eq(view_expiry_step(x, UINT64_MAX, count_document, &at_once, &e), VIEW_EXPIRY_DONE);
+	view_expiry_free(x);
+	x = view_expiry_new(w.store, d.sessionId);
+	while (view_expiry_step(x, 0, count_document, &in_steps, &e) == VIEW_EXPIRY_MORE)
+		steps++;
+	view_expiry_free(x);
+	ck_assert_uint_gt(steps, 3); /* thread, turn, process, outputs */
+	ck_assert_str_eq(buf_cstr(&at_once), buf_cstr(&in_steps));
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case all = { "all", set_up, tear_down, 60,
-					SUITE_TESTS(the_output_of_a_process_that_has_just_ended_is_kept) };
+					SUITE_TESTS(the_output_of_a_process_that_has_just_ended_is_kept,
+						    a_session_is_searched_in_steps) };
 
 	return suite_run_cases("retention", &all, 1);
 }
