@@ -6,6 +6,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/core/engine.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
@@ -33,6 +34,7 @@ struct retention {
 	uint64_t floor, idem_before_us;
 	uint64_t quiet_since;     /* a session with an event after this one stays */
 	bool all;                 /* except the newest event: retention's own events are removed too */
+	uint64_t policies_after;  /* policy.changed up to this one were looked at */
 	struct leaving *leaving;  /* the session whose documents are being collected, or NULL */
 	char after[VIEW_KEY_MAX]; /* processes, later sessions, up to this one were checked */
 	retention_done_fn done;
@@ -329,6 +331,72 @@ static void on_sessions_expired(void *ctx, const struct store_result *result)
 	finish_run(r, result->err);
 }
 
+/* ---- policy files ---- */
+
+/*
+ * The engine keeps the last recorded hash of each policy file, of as many folders as there are. It goes with the
+ * policy.changed that recorded it; a file that is read again later is recorded again.
+ */
+struct forgetting {
+	struct retention *retention;
+	struct store_batch *batch;
+	uint64_t until_ns;
+	bool more;
+};
+
+static bool forget_policy(void *ctx, const struct event_view *ev)
+{
+	struct forgetting *f = ctx;
+	struct jval hash = event_payload_member(ev, "newHash"), file = event_payload_member(ev, "file");
+	buf_auto struct buf kept = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	f->retention->policies_after = ev->sequence;
+	if (ev->type == EVENT_POLICY_CHANGED && file.type == JT_STRING) {
+		mem_auto char *layer = jval_strdup(event_payload_member(ev, "layer")), *name = jval_strdup(file);
+		mem_auto char *key = policy_file_key(layer ? layer : "", name,
+						     (uint32_t)jval_uint(event_payload_member(ev, "uid"), 0));
+
+		if (store_meta_get(f->retention->store, key, &kept, &e) == 0 && jval_is_str(hash, buf_cstr(&kept)))
+			store_batch_meta(f->batch, key, NULL, 0);
+	}
+	f->more = clock_mono_ns() >= f->until_ns;
+	return !f->more;
+}
+
+static void on_policies_forgotten(void *ctx, const struct store_result *result);
+
+/* In steps; then the events are pruned. */
+static void forget_next_policies(struct retention *r)
+{
+	char session[72], thread[72], turn[72];
+	struct forgetting f = { .retention = r, .until_ns = clock_mono_ns() + AT_ONCE_NS };
+	struct err e = ERR_INIT;
+
+	if (r->floor && view_system_ids(r->store, session, thread, turn, &e) == 0) {
+		const struct store_query q = {
+			.after = r->policies_after, .before = r->floor, .index = ID_SESSION, .id = session, .kept = true
+		};
+
+		f.batch = store_batch_new(r->store);
+		/* A damaged event was reported by the store; what follows it is forgotten by the next run. */
+		(void)store_events(r->store, &q, forget_policy, &f, &e);
+		store_submit(r->store, f.batch, STORE_MUST, f.more ? on_policies_forgotten : NULL, r);
+	}
+	if (!f.more)
+		store_prune(r->store, r->floor, r->idem_before_us, on_pruned, r);
+}
+
+static void on_policies_forgotten(void *ctx, const struct store_result *result)
+{
+	if (result->status < 0)
+		finish_run(ctx, result->err);
+	else
+		forget_next_policies(ctx);
+}
+
+/* ---- the sessions in turn ---- */
+
 /* The next session that may leave. NULL: none of those that were looked at; *ret_last: there are no others. */
 static struct leaving *next_session(struct retention *r, uint64_t until_ns, bool *ret_last, struct err *e)
 {
@@ -384,8 +452,10 @@ static void expire_next_sessions(struct retention *r)
 	} else if (!last || r->result.sessions > before) { /* their events are pruned, too */
 		store_submit(r->store, store_batch_new(r->store), STORE_MUST, on_sessions_expired, r);
 	} else {
-		uint64_t newest = store_last_sequence(r->store);
-		store_prune(r->store, r->all && newest > r->floor ? newest : r->floor, r->idem_before_us, on_pruned, r);
+		const uint64_t newest = store_last_sequence(r->store);
+		if (r->all && newest > r->floor)
+			r->floor = newest;
+		forget_next_policies(r);
 	}
 }
 

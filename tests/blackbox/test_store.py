@@ -9,6 +9,7 @@ import tempfile
 
 import harness
 from harness import TALKER, Home, until
+from test_workspace_policy import write
 
 
 def fill(home, count=10):
@@ -469,6 +470,35 @@ def test_retention_removes_what_sessions_leave_elsewhere(home):
         assert f"channel.acked.{name}".encode() not in stored and f"channel.action.{left}".encode() not in stored
         rpc.fails("record_benchmark_reward", {"trialId": trial, "reward": 1}, code=-32004)
         assert rpc.call("verify_store")["ok"] is True
+
+
+def test_retention_removes_what_is_kept_of_policy_files(home):
+    """The last recorded hash of a workspace's policy file goes with the event; a file that has changed since then keeps its own."""
+    with home.rpc() as rpc:
+        folders = [os.path.join(home.work, name) for name in ("old", "changed")]
+        for folder in folders:
+            os.makedirs(os.path.join(folder, ".git"))
+            write(folder, {"permissions": {"deny": ["Bash(rm:*)"]}})
+            rpc.run(["true"], cwd=folder)
+        floor = rpc.call("create_session")["sequence"]
+        write(folders[1], {"permissions": {"deny": ["Bash(mv:*)"]}})
+
+        def changes():
+            rpc.run(["true"], cwd=folders[1])
+            return [e for e in rpc.events(after=floor) if e["type"] == "policy.changed"]
+
+        last = until("the change is recorded", changes)[-1]
+        before = database(home)
+        assert before.count(b"policy.workspace.") == 2, before.count(b"policy.workspace.")
+        rpc.call("prune_store", beforeSequence=floor)
+        assert database(home).count(b"policy.workspace.") == 1
+        home.kill_part("runtime")
+    until("it answers", home.answers)
+    with home.rpc() as rpc:
+        for folder in folders:
+            rpc.run(["true"], cwd=folder)
+        again = [e for e in rpc.events(after=last["sequence"]) if e["type"] == "policy.changed" and e["payload"].get("file")]
+        assert [e["payload"]["file"].startswith(folders[0]) for e in again] == [True] and "oldHash" not in again[0]["payload"], again
 
 
 def test_evidence_about_a_task_of_an_expired_session_stays(home):
