@@ -56,7 +56,10 @@ struct step_context {
 	int placeholder_fd; /* link to the placeholder helper; −1 = none */
 	struct step_placeholders placeholders; /* its reply */
 	struct host_fingerprint
-		*fingerprint;       /* dedicated prebuilt sandbox: records what of the host it depends on; else NULL */
+		*fingerprint; /* dedicated prebuilt sandbox: records what of the host it depends on; else NULL */
+	int host_root_fd[PLAN_MOUNTS_MAX]; /* PLAN_HOLDER: the host's own folders that are roots, from `trees` on … */
+	uint16_t host_root[PLAN_MOUNTS_MAX]; /* … and their numbers in the plan */
+	unsigned host_roots;
 	int root_fd;                /* the new root, from `root` to `pivot` */
 	int void_folder, void_file; /* empty; bound over hidden paths */
 	int self_fds; /* outer_root: the init's own /proc/self/fd, which is covered then; −1 = use /proc */

@@ -42,10 +42,11 @@ int step_descriptors(struct step_context *c)
 				 c->resolver_fd,
 				 c->queues_fd,
 				 c->self_fds };
-	int keep[sizeof declared / sizeof declared[0] + TREE_FILES];
-	const int n = (int)(sizeof keep / sizeof keep[0]);
+	const int known = (int)(sizeof declared / sizeof declared[0]), n = known + TREE_FILES + (int)c->host_roots;
+	int keep[sizeof declared / sizeof declared[0] + TREE_FILES + PLAN_MOUNTS_MAX];
 	memcpy(keep, declared, sizeof declared);
-	memcpy(keep + sizeof declared / sizeof declared[0], c->tree.file, sizeof c->tree.file);
+	memcpy(keep + known, c->tree.file, sizeof c->tree.file);
+	memcpy(keep + known + TREE_FILES, c->host_root_fd, c->host_roots * sizeof c->host_root_fd[0]);
 	for (int i = 1; i < n; i++) {
 		int v = keep[i], j = i;
 		for (; j > 0 && keep[j - 1] > v; j--)

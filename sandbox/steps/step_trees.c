@@ -123,6 +123,24 @@ static int write_root_below(const struct step_context *c, uint32_t i)
 	return below >= 0 && plan_mount(c->plan, (uint32_t)below)->kind == PLAN_MOUNT_WRITE ? below : -1;
 }
 
+/*
+ * A session sandbox must find out that the host has put something else at the path of a root: it would continue to show
+ * what was there (supervisor/spawner/mount_watch.h). What is optional and read-only is there for convenience, and is
+ * replaced at any time: toolchains, ~/.gitconfig.
+ */
+static int keep_host_root(struct step_context *c, uint32_t i, int source)
+{
+	const struct plan_mount *m = plan_mount(c->plan, i);
+	if (!(c->plan->flags & PLAN_HOLDER) || (m->kind == PLAN_MOUNT_READ && m->flags & PLAN_MOUNT_OPTIONAL))
+		return 0;
+	const int fd = fcntl(source, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	c->host_root_fd[c->host_roots] = fd;
+	c->host_root[c->host_roots++] = (uint16_t)i;
+	return 0;
+}
+
 static int open_sources(struct trees *t)
 {
 	struct step_context *c = t->c;
@@ -141,6 +159,8 @@ static int open_sources(struct trees *t)
 		} else if (t->source[i] < 0 && !may_be_missing(c, i)) {
 			step_path(c, path_of(c, i));
 			r = -1;
+		} else if (t->source[i] >= 0) {
+			r = keep_host_root(c, i, t->source[i]);
 		}
 	}
 	return switch_back(c, r);

@@ -51,7 +51,8 @@ int cow_helper_error(enum change_op op, int error, struct err *e)
 		return nothing_to_undo(error, e);
 	if (error == ESTALE)
 		return err_set(e, ERR_CONFLICT,
-			       "a write root is no longer the directory that it was when the run started");
+			       "a write root is no longer the directory that it was when the run started: put that one "
+			       "back at its path, or discard the changes");
 	if (error == EPERM)
 		return err_set(e, ERR_NOT_ALLOWED, "only the user who started it, or root, may do that");
 	if (error == EBADMSG && op == CHANGE_OP_REVERT)

@@ -391,12 +391,13 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	}
 	for (size_t i = 0; i < h->idle_count; i++)
 		fd_close(&h->idle[i].fd);
+	for (unsigned i = 0; i < c->host_roots; i++)
+		fd_close(&c->host_root_fd[i]);
 	fd_close(&h->ports.dialer_fd);
 	fd_close(&c->stdin_fd);
 	fd_close(&c->status_fd);
 	fd_close(&c->resolver_fd);
-	c->oom_fd = -1; /* the holder's own */
-	c->placeholder_fd = -1;
+	c->oom_fd = c->placeholder_fd = -1; /* the holder's own */
 	in->leader = true;
 	process_title_set(in->title, "bailiffd: leader");
 	const void *next = plan;

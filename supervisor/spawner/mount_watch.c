@@ -194,9 +194,6 @@ static void watch_places(struct mount_watch *w)
 {
 	char path[PATH_MAX];
 
-	w->links_fd = w->steps->self_fds >= 0 ? fcntl(w->steps->self_fds, F_DUPFD_CLOEXEC, 0)
-					      : open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	w->blind = w->links_fd < 0;
 	for (size_t i = 0; i < w->known.count && !w->blind; i++) {
 		const struct mount_line *line = &w->known.line[i];
 
@@ -208,6 +205,38 @@ static void watch_places(struct mount_watch *w)
 		if (fd >= 0)
 			w->place[w->places++] = (struct mount_place){ .fd = fd, .path = mem_strdup(path) };
 	}
+}
+
+/* The present path, as the kernel writes it. Returns the length, −1 = unknown. */
+static ssize_t read_place(const struct mount_watch *w, int fd, char ret[PATH_MAX])
+{
+	char link[12];
+
+	snprintf(link, sizeof link, "%d", fd);
+	return readlinkat(w->links_fd, link, ret, PATH_MAX);
+}
+
+static int watch_roots(struct mount_watch *w)
+{
+	char path[PATH_MAX];
+
+	for (unsigned i = 0; i < w->steps->host_roots; i++) {
+		const int fd = w->steps->host_root_fd[i];
+		const ssize_t n = read_place(w, fd, path);
+
+		if (n < 0)
+			return -1;
+		w->root[i] = (struct mount_place){ .fd = fd, .path = mem_strndup(path, (size_t)n) };
+	}
+	return 0;
+}
+
+static bool has_moved(const struct mount_watch *w, const struct mount_place *p)
+{
+	char path[PATH_MAX];
+	const ssize_t n = read_place(w, p->fd, path);
+
+	return n < 0 || (size_t)n != strlen(p->path) || memcmp(path, p->path, (size_t)n) != 0;
 }
 
 /* ---- hidden paths that are missing ---- */
@@ -271,7 +300,9 @@ static bool watch_absent(struct mount_watch *w)
 int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
 {
 	*w = (struct mount_watch){ .steps = steps, .fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) };
-	if (w->fd < 0 || table_read(&w->known, w->fd) < 0)
+	w->links_fd = steps->self_fds >= 0 ? fcntl(steps->self_fds, F_DUPFD_CLOEXEC, 0)
+					   : open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (w->fd < 0 || w->links_fd < 0 || table_read(&w->known, w->fd) < 0 || watch_roots(w) < 0)
 		return -1;
 	watch_places(w);
 	/* What was lost after the open is not among the known ones. */
@@ -284,18 +315,22 @@ int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
 
 static enum status_cause check_places(struct mount_watch *w, char *ret_path, size_t size)
 {
-	char link[12], path[PATH_MAX];
+	const struct plan_head *plan = w->steps->plan;
 
+	for (unsigned i = 0; i < w->steps->host_roots; i++) {
+		const char *path = plan_string(plan, plan_mount(plan, w->steps->host_root[i])->path_off);
+
+		if (!has_moved(w, &w->root[i]))
+			continue;
+		copy_end(path, strlen(path), ret_path, size);
+		return STATUS_CAUSE_MOUNTS;
+	}
 	if (w->blind)
 		return mount_watch_is_intact(w, ret_path, size) ? STATUS_CAUSE_NONE : STATUS_CAUSE_MOUNTS;
 	for (size_t i = 0; i < w->places; i++) {
-		const char *expected = w->place[i].path;
-
-		snprintf(link, sizeof link, "%d", w->place[i].fd);
-		const ssize_t n = readlinkat(w->links_fd, link, path, sizeof path);
-		if (n >= 0 && (size_t)n == strlen(expected) && memcmp(path, expected, (size_t)n) == 0)
+		if (!has_moved(w, &w->place[i]))
 			continue;
-		copy_end(expected, strlen(expected), ret_path, size);
+		copy_end(w->place[i].path, strlen(w->place[i].path), ret_path, size);
 		return STATUS_CAUSE_MOUNTS;
 	}
 	return STATUS_CAUSE_NONE;

@@ -21,6 +21,12 @@
  * A mount also stops protecting a path when the host renames it, or a folder that contains it: the mount moves along,
  * and the kernel reports nothing. So the places of mounts are compared before each command.
  *
+ * The same applies to what is shown. When the host moves, replaces or removes a write root, or a folder that contains
+ * it, the sandbox continues to show what was there. So the holder keeps a descriptor of each root as it is on the host
+ * (sandbox/steps/step_trees.c), whose path the kernel keeps up to date, and compares that, too. The descriptor can be
+ * used for nothing else: the Landlock domain does not have the folders above the root, and no member can take it from
+ * the holder, which is not dumpable. It does not find that something was mounted on the path, or unmounted.
+ *
  * Nothing can be mounted on a hidden path that does not exist, and nothing has to be where commands cannot create it.
  * But the host can. So it must still be missing before each command.
  */
@@ -57,19 +63,20 @@ struct mount_table {
 #define MOUNT_WATCH_PLACES 64u
 
 struct mount_place {
-	int fd;     /* of the mount, O_PATH: its link in /proc is the present path */
-	char *path; /* where it was mounted */
+	int fd;     /* O_PATH: its link in /proc is the present path */
+	char *path; /* what that was at first */
 };
 
 struct mount_watch {
 	const struct step_context *steps;
 	int fd; /* polls as POLLPRI when mounts have changed */
 	struct mount_table known;
-	int links_fd; /* the init's own /proc/self/fd */
-	bool blind;   /* not all places are known */
-	struct mount_place place[MOUNT_WATCH_PLACES];
+	int links_fd;                                 /* the init's own /proc/self/fd */
+	bool blind;                                   /* not all places are known */
+	struct mount_place place[MOUNT_WATCH_PLACES]; /* of mounts */
 	size_t places;
-	uint16_t absent[PLAN_MOUNTS_MAX]; /* numbers of the plan's hidden paths that the host can create */
+	struct mount_place root[PLAN_MOUNTS_MAX]; /* steps->host_root_fd, each with its path in its file system */
+	uint16_t absent[PLAN_MOUNTS_MAX];         /* numbers of the plan's hidden paths that the host can create */
 	size_t absents;
 };
 
@@ -78,8 +85,8 @@ int mount_watch_init(struct mount_watch *w, const struct step_context *steps);
 /* After POLLPRI: whether all mounts are still there that must be. If not, ret_lost is the place of one that differs. */
 bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size);
 /*
- * Before a command: whether all mounts that protect something are where they were, and no hidden path has appeared. If
- * not, ret_path is the path of one.
+ * Before a command: whether all mounts that protect something, and all roots, are where they were, and no hidden path
+ * has appeared. If not, ret_path is the path of one.
  */
 enum status_cause mount_watch_check(struct mount_watch *w, char *ret_path, size_t size);
 

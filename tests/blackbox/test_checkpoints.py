@@ -358,6 +358,8 @@ def test_restore_fails_if_the_root_directory_was_replaced():
         before = rpc.call("get_sandbox", sandboxId=s)["processId"]
         rpc.fails("restore_sandbox", sandboxId=s, checkpoint="c")
         assert rpc.call("get_sandbox", sandboxId=s)["processId"] == before
+        os.rmdir(home.work)
+        os.rename(home.work + ".away", home.work)
         inside(rpc, s, 'test "$(cat f)" = x')
 
 

@@ -217,6 +217,89 @@ def test_sandbox_ends_when_a_protected_path_was_moved_on_the_host(home):
             moved(hidden[-1], hidden[-1], f"test -e {hidden[-1]}/inside", sandbox={"readRoots": [shown], "hidden": hidden})
 
 
+def test_sandbox_ends_when_a_root_was_replaced_on_the_host(home):
+    """It would show what was at the path before: the workspace, or another root, may be moved, removed, or in a folder that is."""
+    with home.rpc() as rpc, tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o755)
+        session = rpc.call("create_session")["sessionId"]
+
+        def rename(path):
+            os.rename(path, path + ".old")
+
+        def replaced(away, root=".", **more):
+            """`away` is done to a folder that contains the root; afterwards there is another one."""
+            folder = tempfile.mkdtemp(dir=top)
+            path = os.path.normpath(os.path.join(folder, root))
+            options = dict(sandboxId="session", sessionId=session, cwd=path)
+            if more:
+                options.update(cwd=home.work, sandbox={key: [path] for key in more})
+            for text in "before", "after":
+                os.makedirs(path, exist_ok=True)
+                os.chmod(folder, 0o755)
+                with open(os.path.join(path, "file"), "w") as f:
+                    f.write(text)
+                if text == "before":
+                    first = rpc.start(f"sleep 1000 & grep before {path}/file", yieldMs=20000, **options)
+                    assert first["commandExited"]["exitCode"] == 0, first
+                    away(folder)
+            e = rpc.fails("start_process", commandLine=f"echo wrong > {path}/file", **options)
+            assert "its session sandbox ended: " in e.message and f"{path[-40:]} was replaced on the host; use a new one" in e.message, e
+            assert rpc.wait(first["processId"])["status"] == "failed"
+            until("the sandbox ends", lambda: first["sandboxId"] not in listed(rpc))
+            second, end = rpc.run(f"grep after {path}/file", **options)
+            assert end["exitCode"] == 0 and second["sandboxId"] != first["sandboxId"], (first, second, end)
+        for away in rename, shutil.rmtree:
+            replaced(away)
+            replaced(away, root="in/it")
+            replaced(away, writeRoots=True)
+            replaced(away, root="in/it", readRoots=True)
+
+
+def test_sandbox_survives_the_replacement_of_an_optional_file(home):
+    """Such as ~/.gitconfig, which git config replaces. The sandbox continues to show the previous one."""
+    shown = os.path.join(home.dir, "shown")
+    with open(shown, "w") as f:
+        f.write("before")
+    with open(os.path.join(home.dir, "policy.json"), "w") as f:
+        f.write('{"profiles": {"mine": {"extends": "workspace", "readRoots": ["%s?"]}}}' % shown)
+    home.restart()
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home, profile="mine")
+        os.unlink(shown)
+        said(rpc, sandbox, f"grep before {shown}")
+        with open(shown, "w") as f:
+            f.write("after")
+        said(rpc, sandbox, f"grep before {shown}")
+
+
+def test_copy_on_write_sandbox_ends_when_its_workspace_was_replaced_on_the_host(home):
+    """The changes belong to the folder that was there: nothing of them gets into the other one, and they apply when it is back."""
+    work = os.path.join(home.work, "project")
+
+    def make(text):
+        os.mkdir(work)
+        with open(os.path.join(work, "file"), "w") as f:
+            f.write(text)
+    make("before\n")
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home, cwd=work, cow=True)
+        said(rpc, sandbox, "echo changed >> file; echo new > added")
+        os.rename(work, work + ".old")
+        make("other\n")
+        e = rpc.fails("start_process", commandLine="cat file", sandboxId=sandbox)
+        assert f"{work[-40:]} was replaced on the host; use a new one" in e.message, e
+        until("the sandbox ends", lambda: sandbox not in listed(rpc))
+        for method in "list_changes", "apply_changes":
+            e = rpc.fails(method, sandboxId=sandbox)
+            assert "a write root is no longer the directory that it was" in e.message and "put that one back" in e.message, e
+        assert sorted(os.listdir(work)) == ["file"]
+        os.rename(work, work + ".new")
+        os.rename(work + ".old", work)
+        rpc.call("apply_changes", sandboxId=sandbox)
+        with open(os.path.join(work, "file")) as f:
+            assert f.read() == "before\nchanged\n" and sorted(os.listdir(work)) == ["added", "file"]
+
+
 def test_sandbox_ends_when_a_hidden_path_appears_on_the_host(home):
     """Nothing covers a path that is missing. The next command does not see it; what a command creates in a private folder is its own."""
     with home.rpc() as rpc, tempfile.TemporaryDirectory() as shown:
@@ -279,14 +362,10 @@ def test_sandbox_survives_new_account_files_of_the_host():
 
 def test_sandbox_survives_the_removal_of_a_drive():
     """A mount point that is removed on the host is unmounted everywhere. What is then there is shown as the rest of the tree, read-only."""
-    with drive() as (top, through, unplug), Home(through=through) as home, home.rpc() as rpc, tempfile.TemporaryDirectory() as other:
-        shown = os.path.join(other, "shown")
-        with open(shown, "w") as f:
-            f.write("1")
-        sandbox = create(rpc, home, sandbox={"readRoots": [top, shown]})
+    with drive() as (top, through, unplug), Home(through=through) as home, home.rpc() as rpc:
+        sandbox = create(rpc, home, sandbox={"readRoots": [top]})
         server = rpc.start("sleep 1000", sandboxId=sandbox)["processId"]
-        said(rpc, sandbox, f"echo kept > /tmp/x; test -s {top}/usb/file && test -s {shown}")
-        os.unlink(shown)    # unmounts nothing
+        said(rpc, sandbox, f"echo kept > /tmp/x; test -s {top}/usb/file")
         unplug(home)
         said(rpc, sandbox, f"until test ! -e {top}/usb; do sleep 0.01; done; cat /tmp/x; ! mkdir {top}/usb; ! echo x > {top}/new")
         os.makedirs(os.path.join(top, "usb", "again"))
