@@ -9,18 +9,15 @@
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
-#include "supervisor/common/earlier_use.h"
-#include "supervisor/common/process_title.h"
 #include "supervisor/spawner/command_run.h"
 #include "supervisor/spawner/descendants.h"
 #include "supervisor/spawner/dialer.h"
 #include "supervisor/spawner/inherited.h"
 #include "supervisor/spawner/init.h"
-#include "supervisor/spawner/member_join.h"
+#include "supervisor/spawner/leader.h"
 #include "supervisor/spawner/member_msg.h"
 #include "supervisor/spawner/mount_watch.h"
 #include "supervisor/spawner/placeholder_helper.h"
-#include "supervisor/spawner/proc_stat.h"
 #include "supervisor/spawner/resolver_answer.h"
 
 #include <errno.h>
@@ -48,6 +45,7 @@
 #define LEADERS_MAX (MEMBERS_MAX + IDLE_MAX)
 #define START_CHECK_MS 250 /* between two checks of starts that take long */
 #define STOPS_MAX 8u       /* checks in a row that find the process of a start stopped */
+#define LOOKS_MAX 40u      /* checks in a row that find a leader waiting for a file system */
 
 struct member {
 	struct plan_key key;
@@ -55,10 +53,11 @@ struct member {
 	int leader_fd;      /* to its leader, if that can lead another member afterwards; −1 = it exits */
 	int status_fd;      /* a copy: the leader may die without a report */
 	bool lost;          /* its leader is dead and has not reported the end */
-	uint16_t flag;      /* of its leader, in holder.starting */
+	uint16_t flag;      /* of its leader, in holder.state */
 	bool late;          /* an earlier check has found that it was not executed yet */
 	bool stopped;       /* so did the last one, and its process was stopped */
 	uint8_t stops;      /* how many checks in a row */
+	uint8_t looks;      /* … found it in LEADER_LOOKS */
 	uint64_t oom_kills; /* in the sandbox before it */
 };
 
@@ -76,8 +75,7 @@ struct holder {
 	size_t count;
 	struct idle_leader idle[IDLE_MAX]; /* without children; the last one is used first */
 	size_t idle_count;
-	/* Shared with the leaders, one for each: 1 from the start of a member until its command is executed. */
-	volatile uint8_t *starting;
+	struct leader_state *state; /* shared with the leaders, one for each */
 	bool flag_used[LEADERS_MAX];
 	uint64_t check_ms;         /* the next check of starts; 0 = none is due */
 	bool busy;                 /* starts follow each other: done leaders are looked for when one is needed */
@@ -214,6 +212,16 @@ static void report_lost(struct holder *h)
 	}
 }
 
+/* The leader of this member has ended. */
+static void note_hidden(struct holder *h, size_t i)
+{
+	const struct leader_state *s = &h->state[h->member[i].flag];
+	if (s->stage != LEADER_FOUND)
+		return;
+	h->end.cause = STATUS_CAUSE_HIDDEN;
+	mount_watch_path(&h->mounts, s->hidden, h->end.path, sizeof h->end.path);
+}
+
 /*
  * A member can stop a leader, which would neither enforce its limits nor report its end any longer: such a leader is
  * killed.
@@ -227,6 +235,7 @@ static void on_child(struct holder *h, pid_t pid, int status)
 			kill(pid, SIGKILL);
 			return;
 		}
+		note_hidden(h, i);
 		if ((WIFEXITED(status) && WEXITSTATUS(status) == 0) || leader_is_done(h, i)) {
 			remove_member(h, i);
 			return;
@@ -285,7 +294,7 @@ static void continue_stopped(void *ctx, int process_fd, const char *stat)
 	pid_t parent = (pid_t)strtol(p + 4, NULL, 10);
 	for (size_t i = 0; i < h->count; i++) {
 		struct member *m = &h->member[i];
-		if (m->leader != parent || m->lost || !h->starting[m->flag])
+		if (m->leader != parent || m->lost || !h->state[m->flag].stage)
 			continue;
 		m->stopped = true;
 		fd_pidfd_signal(process_fd, ++m->stops < STOPS_MAX ? SIGCONT : SIGKILL);
@@ -296,10 +305,29 @@ static void continue_stopped(void *ctx, int process_fd, const char *stat)
 static bool is_starting(const struct holder *h)
 {
 	for (size_t i = 0; i < h->count; i++) {
-		if (!h->member[i].lost && h->starting[h->member[i].flag])
+		if (!h->member[i].lost && h->state[h->member[i].flag].stage)
 			return true;
 	}
 	return false;
+}
+
+static void fail_member(int status_fd, enum sandbox_step step, int error, const char *what)
+{
+	struct status_msg m = { .kind = STATUS_FAILED, .step = step, .error = error };
+	snprintf(m.path, sizeof m.path, "%s", what);
+	(void)!fd_send(status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* The leader may be beyond the reach of signals until the file system answers or is gone. Its member has failed. */
+static void limit_look(struct holder *h, struct member *m)
+{
+	char path[STATUS_CAUSE_TEXT], why[STATUS_CAUSE_TEXT];
+	if (h->state[m->flag].stage != LEADER_LOOKS || m->lost || m->looks == LOOKS_MAX || ++m->looks < LOOKS_MAX)
+		return;
+	mount_watch_path(&h->mounts, h->state[m->flag].hidden, path, sizeof path);
+	snprintf(why, sizeof why, "the file system of the hidden path %.60s does not answer", path);
+	fail_member(m->status_fd, STEP_CLONE, 0, why);
+	kill(m->leader, SIGKILL);
 }
 
 /*
@@ -313,9 +341,10 @@ static void check_starts(struct holder *h)
 	for (size_t i = 0; i < h->count; i++) {
 		struct member *m = &h->member[i];
 		late |= m->late;
-		m->late = !m->lost && h->starting[m->flag];
+		m->late = !m->lost && h->state[m->flag].stage;
 		m->stops = m->stopped ? m->stops : 0;
 		m->stopped = false;
+		limit_look(h, m);
 	}
 	if (late)
 		(void)descendants_each(getpid(), NULL, 0, continue_stopped, h);
@@ -337,54 +366,17 @@ static int check_late_starts(struct holder *h, int timeout)
 /* A member of the leader with this flag begins. */
 static void begin_start(struct holder *h, uint16_t flag)
 {
-	h->starting[flag] = 1;
+	h->state[flag].stage = LEADER_LOOKS;
 	h->flag_used[flag] = true;
 	if (!h->check_ms)
 		h->check_ms = clock_boot_ms() + START_CHECK_MS;
 }
 
-static void fail_member(int status_fd, enum sandbox_step step, int error, const char *what)
+/* In the child: gives up the holder's descriptors and leads the member. */
+static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS],
+			   const struct leader *leader)
 {
-	struct status_msg m = { .kind = STATUS_FAILED, .step = step, .error = error };
-	snprintf(m.path, sizeof m.path, "%s", what);
-	(void)!fd_send(status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/* In a leader: runs one command. */
-static void lead_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], uint64_t leader_start,
-			bool keep)
-{
-	struct init *in = h->in;
-	struct step_context *c = &in->steps;
-	c->status_fd = fds[MEMBER_FD_STATUS];
-	c->gate_fd = fds[MEMBER_FD_GATE];
-	c->stdout_fd = fds[MEMBER_FD_OUT];
-	c->stderr_fd = fds[MEMBER_FD_ERR];
-	c->stdin_fd = fds[MEMBER_FD_IN];
-	init_set_plan(in, plan);
-	if (!leader_start && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
-		init_fail(in, STEP_CLONE, errno);
-	if (fds[MEMBER_FD_LIMITS] >= 0 && member_join(in, fds[MEMBER_FD_LIMITS]) < 0)
-		init_fail(in, STEP_LIMITS, errno);
-	fd_close(&fds[MEMBER_FD_LIMITS]);
-	if (step_terminal(c) < 0)
-		init_fail(in, STEP_TERMINAL, errno);
-	command_run(in, &(struct command_run){ .session = AUDIT_NO_SESSION,
-					       .signal_fd = h->signal_fd,
-					       .leader_start = leader_start,
-					       .again = leader_start,
-					       .keep = keep });
-	fd_close(&c->status_fd);
-}
-
-/*
- * In the child: gives up the holder's descriptors and leads the member. If there is a socket to the holder, it can lead
- * another one afterwards: it has no children then, so it is as good as a new one, without the cost of a fork.
- */
-static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], int holder_fd)
-{
-	struct init *in = h->in;
-	struct step_context *c = &in->steps;
+	struct step_context *c = &h->in->steps;
 	for (size_t i = 0; i < h->count; i++) {
 		fd_close(&h->member[i].status_fd);
 		fd_close(&h->member[i].leader_fd);
@@ -398,22 +390,7 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	fd_close(&c->status_fd);
 	fd_close(&c->resolver_fd);
 	c->oom_fd = c->placeholder_fd = -1; /* the holder's own */
-	in->leader = true;
-	process_title_set(in->title, "bailiffd: leader");
-	const void *next = plan;
-	uint64_t start = 0;
-	for (uint32_t led = 1;; led++) {
-		lead_member(h, next, fds, start,
-			    holder_fd >= 0 && led < COMMAND_RUN_MAX && in->title->size >= EARLIER_USE_MAX);
-		if (!in->kept || (!start && !(start = proc_start_time(getpid()))) ||
-		    fd_send(holder_fd, "d", 1, NULL, 0, MSG_NOSIGNAL) < 0)
-			_exit(0);
-		int r = member_msg_receive(holder_fd, 0, h->buffer, fds, &next);
-		if (r < 0 && errno == 0)
-			_exit(0); /* it is not needed any longer */
-		if (r <= 0 || !next)
-			_exit(1); /* nothing has reported this member, so the holder does */
-	}
+	leader_run(leader, plan, fds);
 }
 
 /* True if members of this leader inherit what they would inherit from a new one. */
@@ -459,16 +436,15 @@ static bool start_with_idle(struct holder *h, const struct plan_head *plan, int 
 }
 
 /* Before a member starts: if the sandbox is not what it was, the member fails with the reason, which is returned. */
-static enum status_cause check_confinement(struct holder *h, int status_fd)
+static enum status_cause check_places(struct holder *h, int status_fd)
 {
 	char why[STATUS_CAUSE_TEXT];
-	enum status_cause cause = mount_watch_check(&h->mounts, h->end.path, sizeof h->end.path);
-	if (!cause)
-		return cause;
-	h->end.cause = cause;
+	if (mount_watch_is_in_place(&h->mounts, h->end.path, sizeof h->end.path))
+		return STATUS_CAUSE_NONE;
+	h->end.cause = STATUS_CAUSE_MOUNTS;
 	if (status_cause_text(&h->end, why))
 		fail_member(status_fd, STEP_CLONE, 0, why);
-	return cause;
+	return STATUS_CAUSE_MOUNTS;
 }
 
 static void start_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
@@ -507,12 +483,17 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 	/* There are as many flags as leaders can be. */
 	const uint16_t flag = (uint16_t)((bool *)memchr(h->flag_used, false, sizeof h->flag_used) - h->flag_used);
 	begin_start(h, flag);
-	in->starting = h->starting + flag;
+	const struct leader leader = { .in = in,
+				       .state = h->state + flag,
+				       .mounts = &h->mounts,
+				       .buffer = h->buffer,
+				       .signal_fd = h->signal_fd,
+				       .holder_fd = holder_fd };
 	init_set_oom_score(in, "200");
 	pid_t pid = fork();
 	if (pid == 0) {
 		fd_close(&leader_fd);
-		lead(h, plan, fds, holder_fd);
+		lead(h, plan, fds, &leader);
 	}
 	init_set_oom_score(in, "0");
 	if (pid < 0) {
@@ -547,7 +528,7 @@ static enum status_cause receive_member(struct holder *h)
 	if (r <= 0)
 		return STATUS_CAUSE_NONE;
 	if (h->buffer->msg.kind == MEMBER_START)
-		end = check_confinement(h, fds[MEMBER_FD_STATUS]);
+		end = check_places(h, fds[MEMBER_FD_STATUS]);
 	if (h->buffer->msg.kind == MEMBER_START && !end) {
 		find_done_leader(h);
 		start_member(h, plan, fds);
@@ -643,6 +624,8 @@ static enum status_cause serve(struct holder *h)
 			(void)!read(h->signal_fd, &info, sizeof info);
 			more = reap_children(h);
 		}
+		if (h->end.cause == STATUS_CAUSE_HIDDEN)
+			return STATUS_CAUSE_HIDDEN;
 		if (h->orphans && !kill_orphans(h))
 			return STATUS_CAUSE_ORPHANS;
 		if (p[1].revents && ends_sandbox(h))
@@ -666,8 +649,9 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	h->end = (struct status_msg){ .kind = STATUS_EXITED, .cause = STATUS_CAUSE_LEADER };
 	port_watch_init(&h->ports, in->steps.plan->network != PLAN_NET_HOST);
 	h->buffer = mem_zalloc(1, sizeof *h->buffer);
-	h->starting = mmap(NULL, LEADERS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (h->starting == MAP_FAILED)
+	h->state = mmap(NULL, LEADERS_MAX * sizeof *h->state, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			0);
+	if (h->state == MAP_FAILED)
 		init_fail(in, STEP_CLONE, errno);
 	h->signal_fd = command_run_signal_fd(); /* a leader uses it for its own children */
 	c->core_fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC); /* read again for each member */

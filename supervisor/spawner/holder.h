@@ -12,15 +12,15 @@
  * when it needs a leader, which saves a wakeup per member. A member with a terminal or limits of its own gets a leader
  * that exits with it; the end of that member is the end of its status socket.
  *
- * The leader starts the command, watches its tree and reports its end (command_run.c). Members have the same uid and
- * can kill each other's leaders, but not pid 1. If a leader is killed, its children become children of pid 1, because
- * nothing else above them is a subreaper. The init then kills every child of its own that is not a leader, and reports
- * the member as killed: it has a copy of each member's status socket. So while the init lives, a closed status socket
- * proves that the member's tree is gone. If the init dies, the kernel kills the whole pid namespace.
+ * The leader (leader.h) starts the command, watches its tree and reports its end (command_run.c). Members have the same
+ * uid and can kill each other's leaders, but not pid 1. If a leader is killed, its children become children of pid 1,
+ * because nothing else above them is a subreaper. The init then kills every child of its own that is not a leader, and
+ * reports the member as killed: it has a copy of each member's status socket. So while the init lives, a closed status
+ * socket proves that the member's tree is gone. If the init dies, the kernel kills the whole pid namespace.
  *
  * Before its exec a command's process can be stopped by another member, too. Its leader sleeps in vfork until then and
- * receives no request. So the leader clears a shared flag after the exec, and the init looks for a stopped process only
- * while the flag of a start stays set: it continues the process, and kills it after a number of attempts.
+ * receives no request. So the leader shares with the init how far it is, and the init looks for a stopped process only
+ * until the exec: it continues the process, and kills it after a number of attempts.
  */
 
 #include <stdint.h>

@@ -313,43 +313,44 @@ int mount_watch_init(struct mount_watch *w, const struct step_context *steps)
 	return -1;
 }
 
-static enum status_cause check_places(struct mount_watch *w, char *ret_path, size_t size)
+void mount_watch_path(const struct mount_watch *w, uint16_t mount, char *ret, size_t size)
 {
-	const struct plan_head *plan = w->steps->plan;
+	const char *path = plan_string(w->steps->plan, plan_mount(w->steps->plan, mount)->path_off);
 
-	for (unsigned i = 0; i < w->steps->host_roots; i++) {
-		const char *path = plan_string(plan, plan_mount(plan, w->steps->host_root[i])->path_off);
-
-		if (!has_moved(w, &w->root[i]))
-			continue;
-		copy_end(path, strlen(path), ret_path, size);
-		return STATUS_CAUSE_MOUNTS;
-	}
-	if (w->blind)
-		return mount_watch_is_intact(w, ret_path, size) ? STATUS_CAUSE_NONE : STATUS_CAUSE_MOUNTS;
-	for (size_t i = 0; i < w->places; i++) {
-		if (!has_moved(w, &w->place[i]))
-			continue;
-		copy_end(w->place[i].path, strlen(w->place[i].path), ret_path, size);
-		return STATUS_CAUSE_MOUNTS;
-	}
-	return STATUS_CAUSE_NONE;
+	copy_end(path, strlen(path), ret, size);
 }
 
-enum status_cause mount_watch_check(struct mount_watch *w, char *ret_path, size_t size)
+bool mount_watch_is_in_place(struct mount_watch *w, char *ret_path, size_t size)
+{
+	for (unsigned i = 0; i < w->steps->host_roots; i++) {
+		if (has_moved(w, &w->root[i])) {
+			mount_watch_path(w, w->steps->host_root[i], ret_path, size);
+			return false;
+		}
+	}
+	if (w->blind)
+		return mount_watch_is_intact(w, ret_path, size);
+	for (size_t i = 0; i < w->places; i++) {
+		if (has_moved(w, &w->place[i])) {
+			copy_end(w->place[i].path, strlen(w->place[i].path), ret_path, size);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool mount_watch_is_hidden(const struct mount_watch *w, volatile uint16_t *ret_mount)
 {
 	const struct plan_head *plan = w->steps->plan;
 
 	for (size_t i = 0; i < w->absents; i++) {
-		const char *path = plan_string(plan, plan_mount(plan, w->absent[i])->path_off);
-		fd_auto int fd = open(path, O_PATH | O_CLOEXEC);
+		*ret_mount = w->absent[i];
+		fd_auto int fd = open(plan_string(plan, plan_mount(plan, w->absent[i])->path_off), O_PATH | O_CLOEXEC);
 
-		if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
-			continue;
-		copy_end(path, strlen(path), ret_path, size);
-		return STATUS_CAUSE_HIDDEN;
+		if (fd >= 0 || (errno != ENOENT && errno != ENOTDIR && errno != EACCES))
+			return false;
 	}
-	return check_places(w, ret_path, size);
+	return true;
 }
 
 /* ---- lost mounts ---- */

@@ -28,7 +28,8 @@
  * the holder, which is not dumpable. It does not find that something was mounted on the path, or unmounted.
  *
  * Nothing can be mounted on a hidden path that does not exist, and nothing has to be where commands cannot create it.
- * But the host can. So it must still be missing before each command.
+ * But the host can. So it must still be missing before each command. Looking for it is left to the leader of that
+ * command, because the file system may not answer.
  */
 
 #include "runtime/base/buf.h"
@@ -85,9 +86,16 @@ int mount_watch_init(struct mount_watch *w, const struct step_context *steps);
 /* After POLLPRI: whether all mounts are still there that must be. If not, ret_lost is the place of one that differs. */
 bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size);
 /*
- * Before a command: whether all mounts that protect something, and all roots, are where they were, and no hidden path
- * has appeared. If not, ret_path is the path of one.
+ * Before a command: whether all mounts that protect something, and all roots, are where they were. If not, ret_path is
+ * the path of one. Does not wait for a file system.
  */
-enum status_cause mount_watch_check(struct mount_watch *w, char *ret_path, size_t size);
+bool mount_watch_is_in_place(struct mount_watch *w, char *ret_path, size_t size);
+/*
+ * Before a command, in its leader: whether all hidden paths that were missing still are. If not, *ret_mount is the
+ * number of the one in the plan. It is always the number of the path that is being looked for.
+ */
+bool mount_watch_is_hidden(const struct mount_watch *w, volatile uint16_t *ret_mount);
+/* The path of that mount; of one that is too long, the end. */
+void mount_watch_path(const struct mount_watch *w, uint16_t mount, char *ret, size_t size);
 
 #endif

@@ -151,6 +151,22 @@ def test_a_folder_that_stops_answering_delays_no_other_request():
         until("requests for the folder fail", noticed)
 
 
+def test_a_start_in_a_session_sandbox_fails_if_the_folder_of_a_hidden_path_does_not_answer():
+    """Only its leader looks for the path: the other commands continue, and can be ended."""
+    with hung(answers=True) as (home, folder), home.rpc() as a, home.rpc() as b:
+        secret = os.path.join(folder.path, "secret")
+        sandbox = b.call("create_sandbox", cwd=home.work, sandbox={"readRoots": [folder.path], "hidden": [secret]})["sandboxId"]
+        before, other = (b.start(["sleep", "1000"], sandboxId=sandbox) for _ in range(2))
+        folder.answers = False
+        started = a.send("start_process", command=["true"], sandboxId=sandbox)
+        until("the server has a request that it does not answer", lambda: folder.waiting)
+        others_continue(home, b, before)
+        b.call("terminate_process", processId=other["processId"])
+        assert b.wait(other["processId"])["status"] == "terminated"
+        error = failure(a, started)
+        assert f"the file system of the hidden path {secret} does not answer" in error, error
+
+
 def test_helpers_that_wait_are_bounded():
     with hung() as (home, folder), home.rpc() as a, home.rpc() as b:
         requests = [a.send("get_sandbox", cwd=os.path.join(folder.path, str(i))) for i in range(STUCK_MAX + 4)]
