@@ -541,6 +541,7 @@ static const struct {
 	{ REASON_NOT_ENFORCEABLE,
 	  "do what the message says, or leave the option out: nothing runs with less than was requested" },
 	{ REASON_NO_USER_NAMESPACES, "" }, /* the message has it */
+	{ REASON_SANDBOX_ENDED, "create another one: bailiff sandbox create" },
 	{ REASON_TASK_INCOMPLETE, "bailiff task show lists what is missing" },
 	{ REASON_OUTCOME_UNKNOWN, "check whether it took effect before you repeat it" },
 };

@@ -102,14 +102,22 @@ static int port_find_peer(void *host, uint32_t uid)
 
 static int launch_member(struct process_io *io);
 
+static void fail_launch(const struct process_io *io, int error)
+{
+	const bool ended = io->within[0] && error == ECONNRESET; /* launch_member */
+
+	engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, error,
+				ended ? REASON_SANDBOX_ENDED : REASON_NONE, "");
+}
+
 /* Another attempt of a start that was lost with its spawner. */
 static void launch_try(struct process_io *io)
 {
 	if (io->within[0]) {
 		io->launching = false;
-		errno = ECONNRESET;
+		errno = ECONNABORTED;
 		if (io->tries >= TRIES_MAX || launch_member(io) < 0)
-			engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, REASON_NONE, "");
+			fail_launch(io, errno);
 		return;
 	}
 	if (io->tries < TRIES_MAX && process_io_launch(io) == 0)
@@ -131,8 +139,10 @@ static void on_stillborn(evutil_socket_t fd, short what, void *ctx)
 {
 	struct stillborn *s = ctx;
 
-	if (find_process_io(s->host, s->key.id))
-		engine_on_launch_failed(s->host->engine, s->key.id, STEP_CLONE, s->error, REASON_NONE, "");
+	const struct process_io *io = find_process_io(s->host, s->key.id);
+
+	if (io)
+		fail_launch(io, s->error);
 	free(s);
 }
 
@@ -145,14 +155,14 @@ static struct port_expected port_expect(void *host, uint64_t hint)
 
 static void on_resend(evutil_socket_t fd, short what, void *ctx);
 
-/* 0 = sent, or it will be. −1 with errno: the holder is gone. */
+/* 0 = sent, or it will be. −1 with errno; ECONNRESET: the holder is gone. */
 static int launch_member(struct process_io *io)
 {
 	const struct timeval later = { .tv_usec = RESEND_MS * 1000 };
 	const struct process_io *holder = find_process_io(io->host, io->within);
 
 	if (!holder || holder->gone) {
-		errno = ESRCH;
+		errno = ECONNRESET;
 		return -1;
 	}
 	if (process_io_needs_limits(io))
@@ -160,6 +170,8 @@ static int launch_member(struct process_io *io)
 	int r = process_io_launch_member(io, holder);
 	if (r <= 0) {
 		fd_close(&io->limits_fd);
+		if (r < 0 && errno == EPIPE)
+			errno = ECONNRESET;
 		return r;
 	}
 	/* The link is full: the holder works off the starts before this one. */
@@ -174,7 +186,7 @@ static void on_resend(evutil_socket_t fd, short what, void *ctx)
 	struct process_io *io = ctx;
 
 	if (launch_member(io) < 0)
-		engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, REASON_NONE, "");
+		fail_launch(io, errno);
 }
 
 static void port_launch(void *host, const char *id, const void *plan, size_t plan_len, uint32_t flags,
@@ -241,7 +253,7 @@ static void on_spawn_limited(void *host, const struct spawn_msg *m)
 	}
 	io->launching = false;
 	if (launch_member(io) < 0)
-		engine_on_launch_failed(w->engine, m->key.id, STEP_CLONE, errno, REASON_NONE, "");
+		fail_launch(io, errno);
 }
 
 static void on_spawn_failed(void *host, const struct spawn_msg *m)

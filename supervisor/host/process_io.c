@@ -372,11 +372,12 @@ static void report_gone(struct process_io *io, const struct status_msg *known)
 		return;
 	char why[STATUS_CAUSE_TEXT];
 	if (io->within[0] && !io->led && r && status_cause_text(&last, why))
-		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, 0, REASON_NONE, why);
+		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, 0,
+					last.cause == STATUS_CAUSE_LEADER ? REASON_NONE : REASON_SANDBOX_ENDED, why);
 	else if (io->within[0] && !io->led && r && last.kind == STATUS_FAILED)
 		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, REASON_NONE, last.path);
-	else if (io->within[0] && !io->led) /* its holder or leader died first */
-		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, ECONNRESET, REASON_NONE, "");
+	else if (io->within[0] && !io->led) /* its holder died first */
+		engine_on_launch_failed(ref.host->engine, ref.key.id, STEP_CLONE, ECONNRESET, REASON_SANDBOX_ENDED, "");
 	else
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
 }

@@ -435,15 +435,13 @@ static bool start_with_idle(struct holder *h, const struct plan_head *plan, int 
 	return false;
 }
 
-/* Before a member starts: if the sandbox is not what it was, the member fails with the reason, which is returned. */
+/* Before a member starts: if the sandbox is not what it was, both end with the reason, which is returned. */
 static enum status_cause check_places(struct holder *h, int status_fd)
 {
-	char why[STATUS_CAUSE_TEXT];
 	if (mount_watch_is_in_place(&h->mounts, h->end.path, sizeof h->end.path))
 		return STATUS_CAUSE_NONE;
 	h->end.cause = STATUS_CAUSE_MOUNTS;
-	if (status_cause_text(&h->end, why))
-		fail_member(status_fd, STEP_CLONE, 0, why);
+	(void)!fd_send(status_fd, &h->end, sizeof h->end, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return STATUS_CAUSE_MOUNTS;
 }
 

@@ -2,7 +2,6 @@
 
 #include "runtime/base/fd.h"
 #include "sandbox/audit.h"
-#include "sandbox/status.h"
 #include "sandbox/steps/step.h"
 #include "supervisor/common/earlier_use.h"
 #include "supervisor/common/process_title.h"
@@ -17,20 +16,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* If a hidden path has appeared, the command must not run, and the holder ends the sandbox. */
+/* If a hidden path has appeared, the command must not run: the holder reports that, and ends the sandbox. */
 static void look_for_hidden(const struct leader *l)
 {
-	struct status_msg end = { .kind = STATUS_EXITED, .cause = STATUS_CAUSE_HIDDEN };
-	char why[STATUS_CAUSE_TEXT];
-	if (mount_watch_is_hidden(l->mounts, &l->state->hidden)) {
-		l->state->stage = LEADER_STARTS;
-		return;
-	}
-	l->state->stage = LEADER_FOUND;
-	mount_watch_path(l->mounts, l->state->hidden, end.path, sizeof end.path);
-	if (status_cause_text(&end, why))
-		step_path(&l->in->steps, why);
-	init_fail(l->in, STEP_CLONE, 0);
+	const bool hidden = mount_watch_is_hidden(l->mounts, &l->state->hidden);
+	l->state->stage = hidden ? LEADER_STARTS : LEADER_FOUND;
+	if (!hidden)
+		_exit(1);
 }
 
 /* Runs one command. `start`: when the leader started, if it has led another member before. */

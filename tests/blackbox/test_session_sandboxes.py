@@ -205,7 +205,6 @@ def test_sandbox_ends_when_a_protected_path_was_moved_on_the_host(home):
             shutil.copytree(folder + ".old", folder)
             e = rpc.fails("start_process", commandLine=attack, sandboxId="session", sessionId=session, cwd=home.work, **more)
             assert "its session sandbox ended: " in e.message and f"{path[-40:]} was replaced on the host; use a new one" in e.message, e
-            until("the sandbox ends", lambda: first not in listed(rpc))
             second, status = start(attack, **more)
             assert status != 0 and second != first, attack
         for folder, path in ((sub, f"{sub}/.git/config"), (os.path.join(home.work, ".git"), f"{home.work}/.git/config")):
@@ -244,10 +243,9 @@ def test_sandbox_ends_when_a_root_was_replaced_on_the_host(home):
                     away(folder)
             e = rpc.fails("start_process", commandLine=f"echo wrong > {path}/file", **options)
             assert "its session sandbox ended: " in e.message and f"{path[-40:]} was replaced on the host; use a new one" in e.message, e
-            assert rpc.wait(first["processId"])["status"] == "failed"
-            until("the sandbox ends", lambda: first["sandboxId"] not in listed(rpc))
             second, end = rpc.run(f"grep after {path}/file", **options)
             assert end["exitCode"] == 0 and second["sandboxId"] != first["sandboxId"], (first, second, end)
+            assert rpc.wait(first["processId"])["status"] == "failed"
         for away in rename, shutil.rmtree:
             replaced(away)
             replaced(away, root="in/it")
@@ -287,7 +285,9 @@ def test_copy_on_write_sandbox_ends_when_its_workspace_was_replaced_on_the_host(
         os.rename(work, work + ".old")
         make("other\n")
         e = rpc.fails("start_process", commandLine="cat file", sandboxId=sandbox)
-        assert f"{work[-40:]} was replaced on the host; use a new one" in e.message, e
+        assert f"{work[-40:]} was replaced on the host; use a new one" in e.message and e.data["reason"] == "sandbox_ended", e
+        e = rpc.fails("start_process", commandLine="cat file", sandboxId=sandbox)
+        assert "create another one" in e.message, e
         until("the sandbox ends", lambda: sandbox not in listed(rpc))
         for method in "list_changes", "apply_changes":
             e = rpc.fails(method, sandboxId=sandbox)

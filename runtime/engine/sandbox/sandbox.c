@@ -139,7 +139,7 @@ int sandbox_check_name(struct engine *engine, const char *name, const struct cal
 		return err_field(e, "name", "must be 1 to %d of A-Z a-z 0-9 _ - . and not begin with %s or %s",
 				 ID_GIVEN_MAX, id_prefix(ID_KIND_SANDBOX), id_prefix(ID_KIND_PROCESS));
 	const struct sandbox *other = sandbox_find_name(engine, name, c->uid);
-	if (other && !other->reason)
+	if (other && !sandbox_is_ending(other))
 		return err_at(e, ERR_CONFLICT, "name",
 			      "an open sandbox has the name '%s': close it, or use another name", name);
 	return 0;

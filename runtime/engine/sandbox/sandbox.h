@@ -26,6 +26,7 @@
 struct plan_head;
 struct sandbox_setup;
 struct process_command_exited;
+struct process_failed;
 struct session_updated;
 struct subagent_closed;
 
@@ -122,6 +123,7 @@ void sandbox_client_disconnected(struct engine *engine, uint64_t connection);
 void sandbox_on_holder_over(struct engine *engine, const struct process_over *x);
 void sandbox_on_process_over(struct engine *engine, const struct process_over *x);
 void sandbox_on_command_exited(struct transaction *tx, const struct scope *s, const struct process_command_exited *p);
+void sandbox_on_process_failed(struct transaction *tx, const struct scope *s, const struct process_failed *p);
 void sandbox_on_subagent_closed(struct transaction *tx, const struct scope *s, const struct subagent_closed *p);
 void sandbox_on_session_updated(struct transaction *tx, const struct scope *s, const struct session_updated *p);
 

@@ -227,6 +227,16 @@ void sandbox_on_command_exited(struct transaction *tx, const struct scope *s, co
 		sandbox->idle_since_ns = engine_now(tx->engine);
 }
 
+/* The next start must not wait for the end of the holder to be recorded. */
+void sandbox_on_process_failed(struct transaction *tx, const struct scope *s, const struct process_failed *p)
+{
+	const struct process *process = engine_process(tx->engine, s->process);
+	struct sandbox *sandbox = process ? sandbox_get(tx->engine, process->sandbox_id) : NULL;
+
+	if (sandbox && process->launch_reason == REASON_SANDBOX_ENDED)
+		sandbox->lost = true;
+}
+
 /* ---- deadlines ---- */
 
 struct sandbox_visit {

@@ -102,8 +102,9 @@ int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct e
 			e, ERR_NOT_ALLOWED, "sandboxId",
 			"sandbox '%s' belongs to uid %u, and its commands run as that user: start them as that user",
 			name, s->uid);
-	if (s->reason)
-		return err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' is being closed: create another one", name);
+	if (sandbox_is_ending(s))
+		return err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' %s: create another one", name,
+			      s->lost ? "has ended" : "is being closed");
 	if (!s->ready)
 		return err_at(e, ERR_STATE, "sandboxId",
 			      "sandbox '%s' is not ready yet: wait for the reply to create_sandbox", name);

@@ -57,6 +57,7 @@ struct sandbox {
 	char forked_from[ID_SIZE], forked_checkpoint[ID_TEXT_MAX]; /* "" = none */
 
 	struct pending_reply create; /* fn NULL once answered */
+	bool lost;                   /* a start failed because it has ended; its holder's end has not been seen yet */
 	const char *reason;          /* of its end; NULL = open */
 	struct requester closed_by;
 	bool by_client;
@@ -64,6 +65,8 @@ struct sandbox {
 	uint64_t holder_end_at_ns; /* when the holder is ended although a command is left */
 	TAILQ_HEAD(, close_waiter) waiters;
 };
+
+static inline bool sandbox_is_ending(const struct sandbox *s) { return s->reason || s->lost; }
 
 #define SESSION_SANDBOXES_MAX 8u /* of one group, each for other options or another workspace */
 

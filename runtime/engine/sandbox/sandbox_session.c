@@ -147,7 +147,7 @@ static bool is_of(const struct sandbox *s, const char *key)
 {
 	const char *group = s->spec.request.group;
 
-	return group && strcmp(group, key) == 0 && s->name[0] && !s->reason;
+	return group && strcmp(group, key) == 0 && s->name[0] && !sandbox_is_ending(s);
 }
 
 /*
@@ -165,7 +165,7 @@ static struct sandbox *find_shared(struct engine *engine, const char *key, const
 		name_of(key, r, i, name);
 		struct sandbox *s = sandbox_find_name(engine, name, uid);
 
-		if (!s || s->reason)
+		if (!s || sandbox_is_ending(s))
 			id_copy(ret_name, ret_name[0] ? ret_name : name);
 		else if (is_of(s, key) && contains(s, r->sandbox.cwd) && (!found || s->used > found->used))
 			found = s;

@@ -138,8 +138,8 @@ static void match_name(void *ctx, const char *id, void *value)
 
 	/* One that is ending has lost its name to the next. Of two after a crash, the newer one has it. */
 	if (s->uid == n->uid && strcmp(s->name, n->name) == 0 &&
-	    (!n->found || (n->found->reason && !s->reason) ||
-	     (!n->found->reason == !s->reason && strcmp(s->id, n->found->id) > 0)))
+	    (!n->found || (sandbox_is_ending(n->found) && !sandbox_is_ending(s)) ||
+	     (sandbox_is_ending(n->found) == sandbox_is_ending(s) && strcmp(s->id, n->found->id) > 0)))
 		n->found = s;
 }
 

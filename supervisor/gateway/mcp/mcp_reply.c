@@ -52,6 +52,8 @@ const char *mcp_reply_advice(const json_t *error)
 		  "Do what the message says, or leave it out: nothing runs with less than was requested." },
 		{ "policy_invalid", NULL, NULL, "A person has to correct the policy." },
 		{ "draining", NULL, NULL, "Try again later." },
+		{ "sandbox_ended", NULL, NULL,
+		  "Call it again: it gets another sandbox, with an empty /tmp and without the processes of this one." },
 		{ NULL, "invalid", NULL, "Correct it and call again; see the tool's schema." },
 		{ NULL, "not_found", "processId", "ps with all: true lists the processes of this session." },
 		{ NULL, "not_found", NULL, NULL },
