@@ -201,14 +201,7 @@ static void instructions_fact(struct engine *engine, const char *turn_id, const 
 	if (turn_read(engine, turn_id, &text, &t, &e) != 0)
 		return;
 	json_auto_t *submitted = turn_system_prompt(engine, &t, &e);
-	const struct ref_owner owner = {
-		.uid = (uint32_t)t.uid,
-		.session_id = t.sessionId,
-		.thread_id = t.threadId,
-		.turn_id = t.turnId,
-		.kind = "turn",
-		.id = t.turnId,
-	};
+	const struct ref_owner owner = turn_ref_owner(&t, "turn", t.turnId, NULL);
 	if (*instructions) {
 		char ref[ID_TEXT_MAX];
 

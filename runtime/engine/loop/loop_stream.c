@@ -266,13 +266,7 @@ static void completed_facts(struct process *p, struct loop_stream *s, const stru
 				      dialect_name(s->dialect), "blocks", a->blocks),
 		    *calls = calls_of(a->blocks), *usage = usage_json(&a->usage);
 	mem_auto char *text = json_dumps(item, JSON_COMPACT);
-	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
-					 .session_id = t->sessionId,
-					 .thread_id = t->threadId,
-					 .turn_id = t->turnId,
-					 .kind = "modelRequest",
-					 .id = s->request_id,
-					 .media_type = "application/json" };
+	const struct ref_owner owner = turn_ref_owner(t, "modelRequest", s->request_id, "application/json");
 	char ref[ID_TEXT_MAX];
 	struct scope scope = request_scope(t, s);
 

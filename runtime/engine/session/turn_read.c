@@ -2,6 +2,7 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/core/ref.h"
 #include "runtime/engine/session/turn_owner.h"
 #include "runtime/view/view.h"
 
@@ -61,6 +62,17 @@ struct scope turn_scope(const struct turn_doc *d)
 			       .turn = d->turnId,
 			       .task = d->taskId,
 			       .trace = d->traceId };
+}
+
+struct ref_owner turn_ref_owner(const struct turn_doc *d, const char *kind, const char *id, const char *media_type)
+{
+	return (struct ref_owner){ .uid = (uint32_t)d->uid,
+				   .session_id = d->sessionId,
+				   .thread_id = d->threadId,
+				   .turn_id = d->turnId,
+				   .kind = kind,
+				   .id = id,
+				   .media_type = media_type };
 }
 
 /* A member of the turn's stored input, {"input":[…],"env"?:{…}}. New reference; NULL with e, or if it is missing. */

@@ -42,6 +42,8 @@ extern const char turn_outcome_process[];
 static inline bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
 static inline bool turn_driven_by_loop(const struct turn_doc *d) { return jval_is_str(d->driver, "loop"); }
 struct scope turn_scope(const struct turn_doc *d);
+/* The owner of a ref that belongs to the turn; kind and id are those of ref.h. */
+struct ref_owner turn_ref_owner(const struct turn_doc *d, const char *kind, const char *id, const char *media_type);
 
 /* The system prompt that was submitted with the turn; NULL = none, or with e. New reference. */
 json_t *turn_system_prompt(struct engine *engine, const struct turn_doc *d, struct err *e);

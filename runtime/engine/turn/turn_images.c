@@ -87,15 +87,8 @@ void turn_images_store(const struct turn_images *images, const struct turn_doc *
 {
 	for (size_t i = 0; i < images->n; i++) {
 		const struct turn_image *image = &images->image[i];
-		const struct ref_owner owner = {
-			.uid = (uint32_t)t->uid,
-			.session_id = t->sessionId,
-			.thread_id = t->threadId,
-			.turn_id = t->turnId,
-			.kind = "turn",
-			.id = t->turnId,
-			.media_type = json_string_value(json_object_get(image->part, "mediaType")),
-		};
+		const struct ref_owner owner = turn_ref_owner(
+			t, "turn", t->turnId, json_string_value(json_object_get(image->part, "mediaType")));
 
 		ref_store_as(tx, &owner, image->ref, image->bytes.data, image->bytes.len);
 	}

@@ -286,12 +286,7 @@ static void interrupt(struct engine *engine, const char *id)
 static void finish_call(struct transaction *tx, const struct tool_call_doc *c, const struct turn_doc *t, const char *id,
 			const struct buf *answer)
 {
-	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
-					 .session_id = t->sessionId,
-					 .thread_id = t->threadId,
-					 .turn_id = t->turnId,
-					 .kind = "subagentId",
-					 .id = id };
+	const struct ref_owner owner = turn_ref_owner(t, "subagentId", id, NULL);
 	char ref[ID_TEXT_MAX];
 
 	ref_store(tx, &owner, answer->len ? answer->data : "", answer->len, ref);
