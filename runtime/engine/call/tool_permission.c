@@ -7,18 +7,17 @@
 
 #include "runtime/engine/call/tool_call.h"
 
-#include "policy/command_analysis.h"
 #include "policy/command_text.h"
 #include "policy/decision.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/path.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/judged_paths.h"
 #include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/session_rules.h"
@@ -209,33 +208,18 @@ static void deny_call(struct engine *engine, struct tool_evaluation *j, const st
 	transaction_commit_then(tx, STORE_MUST, on_denied, x);
 }
 
-/* Opens an action for the call. Its continuation has everything that is needed to start the call after an approval. */
-static void request_approval(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t)
+/* Everything needed to start the call after an approval (asked_call_read). The arguments are behind `argumentsRef`. */
+static void write_continuation(const struct tool_evaluation *j, const char *arguments_ref, struct buf *out)
 {
 	static const char *const froms[] = {
 		[TOOL_FROM_LOOP] = "turn", [TOOL_FROM_INVOKE] = "invoke", [TOOL_FROM_REPORT] = "report"
 	};
-	struct transaction *tx = transaction_for(engine, j);
-	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
-					 .session_id = t->sessionId,
-					 .thread_id = t->threadId,
-					 .turn_id = t->turnId,
-					 .kind = "toolCall",
-					 .id = j->call_id,
-					 .media_type = "application/json" };
-	const bool alone = j->fn && j->caller.no_person;
-	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
-	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT, display = BUF_INIT;
-	struct jw w = jw_on(&next);
-	char ref[ID_TEXT_MAX], action[ID_SIZE];
-	struct err e = ERR_INIT;
+	struct jw w = jw_on(out);
 
-	evaluated_fact(j, t, tx);
-	ref_store(tx, &owner, args, strlen(args), ref);
 	jw_obj(&w);
 	jw_kstr(&w, "callId", j->call_id);
 	jw_kstr(&w, "toolName", j->use.tool);
-	jw_kstr(&w, "argumentsRef", ref);
+	jw_kstr(&w, "argumentsRef", arguments_ref);
 	jw_kstr(&w, "argumentsHash", j->use.arguments_hash);
 	jw_kstr(&w, "binding", j->binding);
 	jw_kstr(&w, "permissionRef", j->evaluated);
@@ -247,6 +231,22 @@ static void request_approval(struct engine *engine, struct tool_evaluation *j, c
 	if (j->suggestions_json)
 		jw_kraw(&w, "always", j->suggestions_json, strlen(j->suggestions_json));
 	jw_obj_end(&w);
+}
+
+/* Opens an action for the call. */
+static void request_approval(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t)
+{
+	struct transaction *tx = transaction_for(engine, j);
+	const struct ref_owner owner = turn_ref_owner(t, "toolCall", j->call_id, "application/json");
+	const bool alone = j->fn && j->caller.no_person;
+	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
+	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT, display = BUF_INIT;
+	char ref[ID_TEXT_MAX], action[ID_SIZE];
+	struct err e = ERR_INIT;
+
+	evaluated_fact(j, t, tx);
+	ref_store(tx, &owner, args, strlen(args), ref);
+	write_continuation(j, ref, &next);
 	buf_printf(&prompt, "call the tool %s with ", j->use.tool);
 	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
 	buf_printf(&display, "%s ", j->use.tool);
@@ -287,30 +287,6 @@ static void overrule_decision(struct tool_evaluation *j, enum policy_answer a, e
 	j->decision.answer = a;
 	j->decision.source = s;
 	snprintf(j->decision.reason, sizeof j->decision.reason, "%.*s", POLICY_REASON_MAX - 1, why);
-}
-
-/*
- * The files that the call names, as absolute paths where that is possible. A relative path without a directory is
- * marked as not exact, so that rules treat it with caution. The caller frees the paths.
- */
-static size_t make_paths(const struct tool_evaluation *j, const struct tool_paths *named, struct command_path *ret)
-{
-	unsigned access = tool_access(j->use.tool);
-	char clean[PATH_MAX];
-	struct err e = ERR_INIT;
-
-	for (size_t i = 0; i < named->count; i++) {
-		mem_auto char *whole = named->path[i][0] == '/'
-					       ? mem_strdup(named->path[i])
-					       : mem_printf("%s/%s", j->cwd[0] ? j->cwd : "", named->path[i]);
-		bool exact = path_clean(whole, clean, &e) == 0 && (named->path[i][0] == '/' || j->cwd[0]);
-
-		ret[i] = (struct command_path){ .path = mem_strdup(exact ? clean : whole),
-						.word = named->path[i],
-						.exact = exact,
-						.access = access };
-	}
-	return named->count;
 }
 
 /* A call that a person has approved does not run hooks again. True: hooks have to run first. */
@@ -356,9 +332,71 @@ static void resolve_ask(struct engine *engine, struct tool_evaluation *j, const 
 	}
 }
 
+/* What the rules decide about a call, and what that depends on. */
+struct judged_call {
+	const char *line; /* the command line of a shell tool, which rules for commands apply to; NULL = another tool */
+	const char *argv[3];
+	struct analysis_options how;
+	struct command_facts facts;
+	struct tool_paths named;
+	struct judged_paths paths;
+	char *host;
+	struct err unread; /* code 0: the session's own rules were read */
+	struct policy_request request;
+};
+
+static void judged_call_make(struct engine *engine, const struct tool_evaluation *j, const struct policy_rules *rules,
+			     const char *session_id, struct judged_call *ret)
+{
+	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
+				   ? json_string_value(json_object_get(j->use.arguments, "command"))
+				   : NULL;
+	const struct policy_rules *session = NULL;
+
+	*ret = (struct judged_call){ .line = line,
+				     .argv = { "/bin/sh", "-c", line },
+				     .how = { .cwd = j->cwd[0] ? j->cwd : "/",
+					      .workspace = none_if_empty(j->workspace),
+					      .home = none_if_empty(j->home) },
+				     .host = tool_host_of(j->use.arguments),
+				     .unread = ERR_INIT };
+	if (line)
+		command_analyse_line(line, strlen(line), &ret->how, &ret->facts);
+	tool_paths_of(j->use.tool, j->use.arguments, &ret->named);
+	judged_paths_of_call(j->use.tool, &ret->named, j->cwd, &ret->paths);
+	(void)session_rules_of(engine, session_id, &session, &ret->unread);
+	ret->request = (struct policy_request){
+		.uid = j->use.by.uid,
+		.argv = ret->argv,
+		.argc = line ? countof(ret->argv) : 0,
+		.command_line = line,
+		.cwd = ret->how.cwd,
+		.workspace = j->workspace,
+		.home = ret->how.home,
+		.profile = "of its client",
+		.mode = (int)j->mode,
+		.facts = line ? &ret->facts : NULL,
+		.tool = line ? NULL : j->use.tool,
+		.tool_path = ret->paths.path,
+		.ntool_paths = ret->paths.count,
+		.tool_host = ret->host,
+		.foreign = true,
+		.rules = rules,
+		.session_rules = session,
+	};
+}
+
+static void judged_call_done(struct judged_call *k)
+{
+	judged_paths_done(&k->paths);
+	tool_paths_done(&k->named);
+	command_facts_done(&k->facts);
+	free(k->host);
+}
+
 /* What the rules do not know: whether they are complete, and which tool it is. */
-static void adjust_decision(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t, bool too_many,
-			    const char *unread)
+static void adjust_decision(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t,
+			    const struct judged_call *k)
 {
 	struct tool tool;
 	const bool known = tool_find(engine, j->use.tool, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &tool);
@@ -371,87 +409,63 @@ static void adjust_decision(struct engine *engine, struct tool_evaluation *j, co
 				  tool.builtin == TOOL_WRITE_STDIN ? "it is input for a command that was permitted"
 								   : "it has no effect outside of bailiff");
 	/* The session's own rules cannot be read, and one of them might deny the call. */
-	if (unread)
-		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE, unread);
-	if (too_many)
+	if (k->unread.code)
+		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE, k->unread.message);
+	if (k->named.too_many)
 		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE,
 				  "it names too many files for one decision; split it into several calls");
+}
+
+/* Keeps the decision, and what explains it, as JSON. */
+static void record_decision(struct tool_evaluation *j, const struct judged_call *k)
+{
+	struct buf out = BUF_INIT;
+
+	if (j->decision.answer != POLICY_ALLOW) {
+		permission_suggestions_json(&k->request, &j->decision, &out);
+		j->suggestions_json = buf_take(&out);
+	}
+	policy_decision_json(&j->decision, &out);
+	j->decision_json = buf_take(&out);
+	if (k->line) {
+		command_json(k->argv, countof(k->argv), &k->facts, &out);
+		j->command_json = buf_take(&out);
+	}
 }
 
 /* True: hooks have to run first. */
 static bool decide_call(struct engine *engine, struct tool_evaluation *j, const struct policy_rules *rules,
 			const struct turn_doc *turn)
 {
-	const char *session_id = turn->sessionId;
-	/* The command line of a shell tool, which rules for commands apply to; NULL = another tool. */
-	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
-				   ? json_string_value(json_object_get(j->use.arguments, "command"))
-				   : NULL;
-	const struct analysis_options how = { .cwd = j->cwd[0] ? j->cwd : "/",
-					      .workspace = j->workspace[0] ? j->workspace : NULL,
-					      .home = j->home[0] ? j->home : NULL };
-	const char *const argv[] = { "/bin/sh", "-c", line };
-	command_facts_auto struct command_facts facts = { 0 };
-	struct tool_paths named;
-	mem_auto char *host = tool_host_of(j->use.arguments);
-	struct buf out = BUF_INIT;
-	const struct policy_rules *session = NULL;
-	struct err unread = ERR_INIT;
+	__attribute__((cleanup(judged_call_done))) struct judged_call k;
 
-	if (line)
-		command_analyse_line(line, strlen(line), &how, &facts);
-	tool_paths_of(j->use.tool, j->use.arguments, &named);
-	struct command_path *paths = mem_zalloc(named.count + 1, sizeof *paths);
-	size_t n = make_paths(j, &named, paths);
-	j->mode = policy_lookup_mode(rules, permission_mode_of(engine, session_id));
-	(void)session_rules_of(engine, session_id, &session, &unread);
-	const struct policy_request r = {
-		.uid = j->use.by.uid,
-		.argv = argv,
-		.argc = line ? countof(argv) : 0,
-		.command_line = line,
-		.cwd = how.cwd,
-		.workspace = j->workspace,
-		.home = how.home,
-		.profile = "of its client",
-		.mode = (int)j->mode,
-		.facts = line ? &facts : NULL,
-		.tool = line ? NULL : j->use.tool,
-		.tool_path = paths,
-		.ntool_paths = n,
-		.tool_host = host,
-		.foreign = true,
-		.rules = rules,
-		.session_rules = session,
-	};
-	policy_decide(&r, &j->decision);
-	adjust_decision(engine, j, turn, named.too_many, unread.code ? unread.message : NULL);
-	const struct rules_query use = { .facts = r.facts,
-					 .tool = r.tool,
-					 .path = paths,
-					 .npaths = n,
-					 .bases = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };
-	const bool wait = ask_hooks(engine, j, rules, turn, &use);
-	if (wait)
-		goto out;
+	j->mode = policy_lookup_mode(rules, permission_mode_of(engine, turn->sessionId));
+	judged_call_make(engine, j, rules, turn->sessionId, &k);
+	policy_decide(&k.request, &j->decision);
+	adjust_decision(engine, j, turn, &k);
+	const struct rules_query use = { .facts = k.request.facts,
+					 .tool = k.request.tool,
+					 .path = k.paths.path,
+					 .npaths = k.paths.count,
+					 .bases = {
+						 .cwd = k.how.cwd, .workspace = k.how.workspace, .home = k.how.home } };
+	if (ask_hooks(engine, j, rules, turn, &use))
+		return true;
 	if (j->decision.answer == POLICY_ASK)
-		resolve_ask(engine, j, session_id);
-	if (j->decision.answer != POLICY_ALLOW) {
-		permission_suggestions_json(&r, &j->decision, &out);
-		j->suggestions_json = buf_take(&out);
-	}
+		resolve_ask(engine, j, turn->sessionId);
+	record_decision(j, &k);
+	return false;
+}
+
+/* Policy files that cannot be read might deny the call: denies it without hooks or a question. */
+static void deny_unread(struct tool_evaluation *j, const char *why)
+{
+	struct buf out = BUF_INIT;
+
+	j->decision = (struct policy_decision){ .scope = POLICY_ONCE };
+	overrule_decision(j, POLICY_DENY, POLICY_BY_MODE, why);
 	policy_decision_json(&j->decision, &out);
 	j->decision_json = buf_take(&out);
-	if (line) {
-		command_json(argv, countof(argv), &facts, &out);
-		j->command_json = buf_take(&out);
-	}
-out:
-	for (size_t i = 0; i < n; i++)
-		free((char *)(uintptr_t)paths[i].path);
-	tool_paths_done(&named);
-	free(paths);
-	return wait;
 }
 
 /* ---- the evaluation ---- */
@@ -515,12 +529,7 @@ static void evaluate_call(struct engine *engine, void *ctx)
 			return;
 		}
 		if (found < 0) {
-			/* Policy files that cannot be read might deny it: deny without hooks or a question. */
-			struct buf out = BUF_INIT;
-			j->decision = (struct policy_decision){ .scope = POLICY_ONCE };
-			overrule_decision(j, POLICY_DENY, POLICY_BY_MODE, e.message);
-			policy_decision_json(&j->decision, &out);
-			j->decision_json = buf_take(&out);
+			deny_unread(j, e.message);
 		} else if (decide_call(engine, j, rules, &t)) {
 			j->waited = true;
 			tool_hooks_run(&j->hooks, evaluate_call, j);
@@ -602,33 +611,43 @@ int tool_not_begun(struct engine *engine, const char *turn_id, const char *call_
 
 /* ---- a person's answer ---- */
 
-/* Reads the call of an action; the caller owns the reference to the arguments. */
-static void use_of(struct engine *engine, const struct action_doc *a, struct tool_use *ret, char tool[ID_SIZE],
-		   char call[ID_SIZE], json_t **args, bool *ret_turn)
+/* A call that waits for a person, from the continuation of its action. */
+struct asked_call {
+	struct tool_use use; /* refers to the following members */
+	char tool[ID_SIZE], call_id[ID_SIZE];
+	json_t *arguments; /* NULL: they cannot be read */
+	enum tool_from from;
+};
+
+static void asked_call_done(struct asked_call *k) { json_decref(k->arguments); }
+
+#define asked_call_auto __attribute__((cleanup(asked_call_done)))
+
+static void asked_call_read(struct engine *engine, const struct action_doc *a, struct asked_call *ret)
 {
 	struct jval c = a->continuation, by = jval_get(c, "by");
 	buf_auto struct buf text = BUF_INIT;
-	char ref[ID_SIZE] = "", role[16] = "";
+	char ref[ID_SIZE] = "";
 	struct err e = ERR_INIT;
 
-	jval_str(jval_get(c, "toolName"), tool, ID_SIZE);
-	jval_str(jval_get(c, "callId"), call, ID_SIZE);
+	jval_str(jval_get(c, "toolName"), ret->tool, ID_SIZE);
+	jval_str(jval_get(c, "callId"), ret->call_id, ID_SIZE);
 	jval_str(jval_get(c, "argumentsRef"), ref, sizeof ref);
-	jval_str(jval_get(by, "role"), role, sizeof role);
-	*args = store_output_whole(engine->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0
-			? json_loadb(buf_cstr(&text), text.len, 0, NULL)
-			: NULL;
-	*ret_turn = jval_is_str(jval_get(c, "from"), "turn");
-	*ret = (struct tool_use){ .tool = tool,
-				  .call_id = call,
-				  .arguments = *args,
-				  .part = (int)jval_int(jval_get(c, "part"), -1),
-				  .runner = jval_bool(jval_get(c, "client"), false) ? "client" : NULL,
-				  .connection = jval_uint(jval_get(c, "connection"), 0),
-				  .by = { .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid),
-					  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
-					  .role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT } };
-	jval_str(jval_get(c, "argumentsHash"), ret->arguments_hash, sizeof ret->arguments_hash);
+	ret->arguments = store_output_whole(engine->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0
+				 ? json_loadb(buf_cstr(&text), text.len, 0, NULL)
+				 : NULL;
+	ret->from = jval_is_str(jval_get(c, "from"), "turn") ? TOOL_FROM_LOOP : TOOL_FROM_INVOKE;
+	ret->use = (struct tool_use){ .tool = ret->tool,
+				      .call_id = ret->call_id,
+				      .arguments = ret->arguments,
+				      .part = (int)jval_int(jval_get(c, "part"), -1),
+				      .runner = jval_bool(jval_get(c, "client"), false) ? "client" : NULL,
+				      .connection = jval_uint(jval_get(c, "connection"), 0),
+				      .by = { .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid),
+					      .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
+					      .role = jval_is_str(jval_get(by, "role"), "operator") ? ROLE_OPERATOR
+												    : ROLE_AGENT } };
+	jval_str(jval_get(c, "argumentsHash"), ret->use.arguments_hash, sizeof ret->use.arguments_hash);
 }
 
 static void tool_resolved(struct engine *engine, const struct action_outcome *o, struct transaction *tx)
@@ -636,52 +655,44 @@ static void tool_resolved(struct engine *engine, const struct action_outcome *o,
 	const char *status = strcmp(o->status, "cancelled") == 0   ? "cancelled"
 			     : strcmp(o->status, "timed_out") == 0 ? "timed_out"
 								   : "failed";
-	char tool[ID_SIZE], call[ID_SIZE], permission[ID_SIZE];
+	asked_call_auto struct asked_call call = { 0 };
+	char permission[ID_SIZE];
 	buf_auto struct buf text = BUF_INIT, message = BUF_INIT;
-	struct tool_use use;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
-	json_t *args;
-	bool of_turn;
 
 	permission_resolved(engine, o, tx);
 	if (o->allowed || turn_read(engine, o->action->turnId, &text, &t, &e) != 0)
 		return;
-	use_of(engine, o->action, &use, tool, call, &args, &of_turn);
+	asked_call_read(engine, o->action, &call);
 	buf_printf(&message, "%s%s%.200s",
 		   strcmp(status, "timed_out") == 0   ? "approval timed out"
 		   : strcmp(status, "cancelled") == 0 ? "it was ended before it was approved"
 						      : "it was denied",
 		   o->note ? ": " : "", o->note ? o->note : "");
 	jval_str(jval_get(o->action->continuation, "permissionRef"), permission, sizeof permission);
-	never_began(&t, &use, permission, status, message.data, tx);
-	json_decref(args);
+	never_began(&t, &call.use, permission, status, message.data, tx);
 }
 
 /* The answer is durable. An approved call is evaluated once more: a rule may deny it by now. */
 static void tool_over(struct engine *engine, const char *action_id)
 {
-	char tool[ID_SIZE], call[ID_SIZE];
+	asked_call_auto struct asked_call call = { 0 };
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
-	struct tool_use use;
 	struct err e = ERR_INIT;
-	json_t *args;
-	bool of_turn;
 
 	if (action_read(engine, action_id, &text, &a, &e) != 0)
 		return;
-	use_of(engine, &a, &use, tool, call, &args, &of_turn);
-	if (strncmp(a.decision, "allow", 5) == 0 && strcmp(a.status, "resolved") == 0 && args) {
-		struct tool_evaluation *j = evaluation_new(engine, a.turnId, &use,
-							   of_turn ? TOOL_FROM_LOOP : TOOL_FROM_INVOKE);
+	asked_call_read(engine, &a, &call);
+	if (strncmp(a.decision, "allow", 5) == 0 && strcmp(a.status, "resolved") == 0 && call.arguments) {
+		struct tool_evaluation *j = evaluation_new(engine, a.turnId, &call.use, call.from);
 
 		id_copy(j->action_id, action_id);
 		evaluate_call(engine, j);
 	} else {
-		tool_waiters_answer(engine, call);
+		tool_waiters_answer(engine, call.call_id);
 	}
-	json_decref(args);
 }
 
 const struct action_kind_ops tool_action_ops = { .persist = permission_persist,

@@ -21,26 +21,41 @@ static unsigned operation_access(const struct start_request *r, size_t i)
 	return strcmp(name, "remove") == 0 ? COMMAND_WRITES | COMMAND_DELETES | (tree ? COMMAND_RECURSES : 0) : 0;
 }
 
-void judged_paths_make(const struct start_request *r, const char *cwd, struct judged_paths *ret)
+static void add_path(struct judged_paths *p, const char *named, const char *cwd, unsigned access)
 {
+	const bool absolute = named[0] == '/';
+	mem_auto char *whole = absolute ? mem_strdup(named) : mem_printf("%s/%s", cwd, named);
 	char clean[PATH_MAX];
 	struct err e = ERR_INIT;
+	bool exact = path_clean(whole, clean, &e) == 0 && (absolute || cwd[0]);
 
-	ret->path = mem_zalloc(r->ntool_paths + 1, sizeof *ret->path);
-	ret->text = mem_zalloc(r->ntool_paths + 1, sizeof *ret->text);
+	p->text[p->count] = mem_strdup(exact ? clean : whole);
+	p->path[p->count] = (struct command_path){
+		.path = p->text[p->count], .word = named, .exact = exact, .access = access
+	};
+	p->count++;
+}
+
+static void reserve_paths(struct judged_paths *p, size_t n)
+{
+	p->path = mem_zalloc(n + 1, sizeof *p->path);
+	p->text = mem_zalloc(n + 1, sizeof *p->text);
+}
+
+void judged_paths_of_start(const struct start_request *r, const char *cwd, struct judged_paths *ret)
+{
+	reserve_paths(ret, r->ntool_paths);
 	for (size_t i = 0; i < r->ntool_paths; i++) {
-		mem_auto char *whole = r->tool_paths[i][0] == '/' ? mem_strdup(r->tool_paths[i])
-								  : mem_printf("%s/%s", cwd, r->tool_paths[i]);
-		bool exact = path_clean(whole, clean, &e) == 0;
 		unsigned access = operation_access(r, i);
-
-		ret->text[ret->count] = mem_strdup(exact ? clean : whole);
-		ret->path[ret->count] = (struct command_path){ .path = ret->text[ret->count],
-							       .word = r->tool_paths[i],
-							       .exact = exact,
-							       .access = access ? access : tool_access(r->tool) };
-		ret->count++;
+		add_path(ret, r->tool_paths[i], cwd, access ? access : tool_access(r->tool));
 	}
+}
+
+void judged_paths_of_call(const char *tool, const struct tool_paths *named, const char *cwd, struct judged_paths *ret)
+{
+	reserve_paths(ret, named->count);
+	for (size_t i = 0; i < named->count; i++)
+		add_path(ret, named->path[i], cwd, tool_access(tool));
 }
 
 void judged_paths_done(struct judged_paths *p)

@@ -402,7 +402,7 @@ static void judged_start_make(struct process *p, const struct start_request *r, 
 	ret->facts.env = ret->env.shown;
 	ret->facts.nenv = ret->env.nshown;
 	if (r->tool)
-		judged_paths_make(r, p->cwd, &ret->paths);
+		judged_paths_of_start(r, p->cwd, &ret->paths);
 	if (!is_new_session(p, r))
 		(void)session_rules_of(p->engine, p->session_id, &session, &ret->unread);
 	ret->request = (struct policy_request){
