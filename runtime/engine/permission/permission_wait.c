@@ -133,31 +133,30 @@ static void describe_question(struct process *p, const struct start_request *r, 
 		   buf_cstr(&what));
 }
 
-void permission_ask(struct process *p, const struct start_request *r, const struct caller *c)
+/* Records the start with the ids that the process already has, so that the approved start is the same process. */
+static int record_start(struct process *p, const struct start_request *r, struct transaction *tx,
+			char ret_ref[ID_TEXT_MAX], struct err *e)
 {
-	struct engine *engine = p->engine;
-	struct transaction *tx = transaction_new_internal(engine);
 	const struct ref_owner owner = process_ref_owner(p, "application/json");
-	buf_auto struct buf start = BUF_INIT, next = BUF_INIT, result = BUF_INIT, display = BUF_INIT;
+	buf_auto struct buf start = BUF_INIT;
 	struct start_request copy = *r;
-	char ref[ID_TEXT_MAX];
-	struct err e = ERR_INIT;
 
-	p->state = PROCESS_WAITING;
-	p->end_by = p->by;
-	/*
-	 * The recorded start keeps the ids that the process already has, so that the approved start is the same
-	 * process.
-	 */
 	copy.process_id = p->id;
 	copy.step_id = p->step_id;
 	start_record_write(&copy, &start);
-	process_session_facts(p, tx);
-	permission_fact(p, tx);
-	if (p->command_ref)
-		ref_store_as(tx, &owner, p->command_ref, p->command_full.data,
-			     p->command_full.len); /* for the person who is asked */
-	ref_store(tx, &owner, start.data, start.len, ref);
+	if (start.len > START_RECORD_MAX)
+		return err_set(e, ERR_INVALID, "the command is too long to be asked about");
+	if (p->command_ref) /* for the person who is asked */
+		ref_store_as(tx, &owner, p->command_ref, p->command_full.data, p->command_full.len);
+	ref_store(tx, &owner, start.data, start.len, ret_ref);
+	return 0;
+}
+
+static int open_question(struct process *p, const struct start_request *r, const struct caller *c, const char *ref,
+			 struct transaction *tx, struct err *e)
+{
+	buf_auto struct buf next = BUF_INIT, display = BUF_INIT;
+
 	write_continuation(p, ref, &next);
 	describe_question(p, r, &display);
 	const struct action_spec s = {
@@ -179,12 +178,24 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 		.policy_json = p->decision_json,
 		.continuation_json = next.data,
 		/* For a client without a person, another client's approver has to answer. */
-		.timeout_ms = c->no_person ? engine->o.ask_alone_ms : engine->o.ask_ms,
+		.timeout_ms = c->no_person ? p->engine->o.ask_alone_ms : p->engine->o.ask_ms,
 		.by = p->by,
 	};
-	if (start.len > START_RECORD_MAX)
-		err_set(&e, ERR_INVALID, "the command is too long to be asked about");
-	if (e.code || action_open(engine, &s, tx, p->action_id, &e) < 0) {
+	return action_open(p->engine, &s, tx, p->action_id, e);
+}
+
+void permission_ask(struct process *p, const struct start_request *r, const struct caller *c)
+{
+	struct transaction *tx = transaction_new_internal(p->engine);
+	buf_auto struct buf result = BUF_INIT;
+	char ref[ID_TEXT_MAX];
+	struct err e = ERR_INIT;
+
+	p->state = PROCESS_WAITING;
+	p->end_by = p->by;
+	process_session_facts(p, tx);
+	permission_fact(p, tx);
+	if (record_start(p, r, tx, ref, &e) < 0 || open_question(p, r, c, ref, tx, &e) < 0) {
 		transaction_free(tx);
 		reject_question(p, &e);
 		return;
