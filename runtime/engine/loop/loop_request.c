@@ -60,6 +60,49 @@ static char *program_input(const struct model_config *m, const struct dialect_ht
 	return mem_printf("%s\n%s", line, http->body);
 }
 
+/*
+ * The operator who registered the model has decided what it may reach; the turn may have been submitted by an agent.
+ */
+static void start_program(struct engine *engine, const struct turn_doc *t, const struct model_config *m,
+			  const char *process_id, const char *input)
+{
+	const char *const argv[] = { engine->o.model_program, m->name }, *const hosts[] = { m->host };
+	const struct requester by = { .uid = (uint32_t)t->uid, .role = ROLE_OPERATOR };
+	const char *reads[2];
+	size_t nreads = 0;
+	char started[ID_TEXT_MAX];
+
+	if (m->key_file)
+		reads[nreads++] = m->key_file;
+	if (m->ca_file)
+		reads[nreads++] = m->ca_file;
+	struct start_request start = {
+		.argv = argv,
+		.argc = countof(argv),
+		.sandbox = { .profile = m->key_command ? "readonly" : "isolated",
+			     .cwd = "/",
+			     .own_program = engine->o.model_program,
+			     .change = { .network = "allow",
+					 .hosts = hosts,
+					 .nhosts = 1,
+					 .read = reads,
+					 .nread = nreads } },
+		.stdin_pipe = true,
+		.stdin_text = input,
+		.session_id = t->sessionId,
+		.thread_id = t->threadId,
+		.turn_id = t->turnId,
+		.task_id = none_if_empty(t->taskId),
+		.trace_id = none_if_empty(t->traceId),
+		.process_id = process_id,
+	};
+	engine_default_limits(engine, &start.limits);
+	start.limits.wall_ms = TOTAL_MS + 60000;
+	start.limits.idle_ms = LIMIT_NONE; /* the program has timeouts of its own */
+	start.limits.output_bytes = RAW_MAX;
+	process_start_owned(engine, &start, &by, OWNER_MODEL, t->turnId, started);
+}
+
 /* The facts are durable: starts the program (an effect of model.requested). */
 static void launch(struct engine *engine, const char *turn_id)
 {
@@ -88,43 +131,8 @@ static void launch(struct engine *engine, const char *turn_id)
 		loop_owner.refused(engine, turn_id, &e, NULL, 0);
 		return;
 	}
-	const char *const argv[] = { engine->o.model_program, m.name }, *const hosts[] = { m.host };
-	const char *reads[3];
-	size_t nreads = 0;
-	if (m.key_file)
-		reads[nreads++] = m.key_file;
-	if (m.ca_file)
-		reads[nreads++] = m.ca_file;
-	/* The operator who registered the model has decided what it may reach; the turn may have been submitted by an
-	 * agent. */
-	const struct requester by = { .uid = (uint32_t)t.uid, .role = ROLE_OPERATOR };
-	struct start_request start = {
-		.argv = argv,
-		.argc = countof(argv),
-		.sandbox = { .profile = m.key_command ? "readonly" : "isolated",
-			     .cwd = "/",
-			     .own_program = engine->o.model_program,
-			     .change = { .network = "allow",
-					 .hosts = hosts,
-					 .nhosts = 1,
-					 .read = reads,
-					 .nread = nreads } },
-		.stdin_pipe = true,
-		.stdin_text = input,
-		.session_id = t.sessionId,
-		.thread_id = t.threadId,
-		.turn_id = t.turnId,
-		.task_id = none_if_empty(t.taskId),
-		.trace_id = none_if_empty(t.traceId),
-		.process_id = process_id,
-	};
-	char started[ID_TEXT_MAX];
-	engine_default_limits(engine, &start.limits);
-	start.limits.wall_ms = TOTAL_MS + 60000;
-	start.limits.idle_ms = LIMIT_NONE; /* the program has timeouts of its own */
-	start.limits.output_bytes = RAW_MAX;
 	s->started_ns = engine_now(engine);
-	process_start_owned(engine, &start, &by, OWNER_MODEL, turn_id, started);
+	start_program(engine, &t, &m, process_id, input);
 }
 
 /* What a request sends: the prompt, the tools, and the conversation with the new items. */
@@ -226,13 +234,7 @@ static void requested_facts(struct transaction *tx, const struct turn_doc *t, co
 	char process_id[ID_TEXT_MAX], items_ref[ID_TEXT_MAX], step[ID_TEXT_MAX];
 	mem_auto char *items = json_dumps(ask->items, JSON_COMPACT);
 	struct scope scope = turn_scope(t);
-	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
-					 .session_id = t->sessionId,
-					 .thread_id = t->threadId,
-					 .turn_id = t->turnId,
-					 .kind = "modelRequest",
-					 .id = request_id,
-					 .media_type = "application/json" };
+	const struct ref_owner owner = turn_ref_owner(t, "modelRequest", request_id, "application/json");
 
 	id_make(ID_KIND_PROCESS, process_id);
 	id_make(ID_KIND_STEP, step);
