@@ -197,10 +197,17 @@ static void write_line(const json_t *args, struct buf *out)
 	}
 }
 
-/* Which hooks look at the call; as before its start, conditions about commands apply to the command of the shell. */
-static size_t select_after(const struct policy_hooks *hooks, enum hook_point point, const struct tool_call_doc *d,
-			   const json_t *args, const char *cwd, struct hook_tool *ret_tool,
-			   const struct policy_hook *list[HOOKS_SELECTED_MAX])
+/* The hooks that run after a call. */
+struct after_hooks {
+	enum hook_point point;
+	struct hook_tool tool;
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	size_t n;
+};
+
+/* As before its start, conditions about commands apply to the command of the shell. */
+static void select_after(const struct policy_hooks *hooks, const struct tool_call_doc *d, const json_t *args,
+			 const char *cwd, struct after_hooks *ret)
 {
 	const bool shell = strcmp(d->runner, "runtime") == 0 && strcmp(d->toolName, "shell") == 0;
 	buf_auto struct buf line = BUF_INIT;
@@ -213,14 +220,50 @@ static size_t select_after(const struct policy_hooks *hooks, enum hook_point poi
 	if (shell) {
 		write_line(args, &line);
 		command_analyse_line(buf_cstr(&line), line.len, &how, &facts);
-		hook_tool_of_command(buf_cstr(&line), NULL, LIMIT_NONE, ret_tool);
+		hook_tool_of_command(buf_cstr(&line), NULL, LIMIT_NONE, &ret->tool);
 	} else {
-		hook_tool_of_call(d->toolName, args, cwd, ret_tool);
+		hook_tool_of_call(d->toolName, args, cwd, &ret->tool);
 	}
+	ret->point = strcmp(d->status, "completed") == 0 ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
 	const struct hook_query q = {
-		.point = point, .name = ret_tool->names, .nnames = ret_tool->nnames, .use = &use
+		.point = ret->point, .name = ret->tool.names, .nnames = ret->tool.nnames, .use = &use
 	};
-	return policy_hooks_select(hooks, &q, list);
+	ret->n = policy_hooks_select(hooks, &q, ret->list);
+}
+
+/* Runs these hooks with the call's result, then releases the replies of its waiting clients. */
+static void start_after(struct engine *engine, struct call_ended *w, const struct tool_call_doc *d,
+			const struct turn_doc *t, const struct after_hooks *h)
+{
+	struct requester by;
+	struct hook_subject s;
+	struct hook_texts texts;
+
+	turn_requester(t, &by);
+	const struct tool_hooks_use u = { .turn = t,
+					  .tool = d->toolName,
+					  .call_id = d->toolCallId,
+					  .cwd = w->cwd,
+					  .by = &by,
+					  .mode = (int)permission_mode_of(engine, t->sessionId) };
+	subject_of(&u, h->point, &s);
+	json_t *v = input_of(&s, &u, &h->tool);
+	json_object_set_new(v, "tool_response", response_of(engine, d));
+	if (h->point == HOOK_POST_TOOL_FAILURE) {
+		mem_auto char *why = jval_strdup(d->message);
+
+		json_object_set_new(v, "error", json_string(why ? why : d->status));
+		json_object_set_new(v, "is_interrupt", json_boolean(strcmp(d->status, "cancelled") == 0));
+	}
+	hook_texts_of(&h->tool, v, &texts);
+	s.texts = &texts;
+	s.waits = HOOK_WAITS_RESULT;
+	struct transaction *tx = transaction_new_internal(engine);
+	struct hook_group *group = hook_group_new(engine, &s, h->list, h->n, tx);
+	hook_texts_done(&texts);
+	group->drop = free;
+	transaction_commit(tx);
+	hook_group_run(group, after_replies, w);
 }
 
 /*
@@ -232,12 +275,10 @@ static void after_hooks_known(struct engine *engine, const struct policy_hooks *
 {
 	struct call_ended *w = ctx;
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
-	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct after_hooks h;
 	struct tool_call_doc d;
 	struct turn_doc t;
-	struct requester by;
 	struct err e = ERR_INIT;
-	size_t n = 0;
 
 	if (engine->stopping || tool_call_read(engine, w->call_id, &text, &d, &e) != 0 ||
 	    turn_read(engine, d.turnId, &turn_text, &t, &e) != 0) {
@@ -245,45 +286,15 @@ static void after_hooks_known(struct engine *engine, const struct policy_hooks *
 		free(w);
 		return;
 	}
-	const bool good = strcmp(d.status, "completed") == 0;
-	const enum hook_point point = good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
 	json_t *args = tool_call_arguments(engine, &d, &e);
-	struct hook_tool tool;
-	n = select_after(hooks, point, &d, args, w->cwd, &tool, list);
-	if (n) {
-		struct hook_subject s;
-
-		turn_requester(&t, &by);
-		const struct tool_hooks_use u = { .turn = &t,
-						  .tool = d.toolName,
-						  .call_id = d.toolCallId,
-						  .cwd = w->cwd,
-						  .by = &by,
-						  .mode = (int)permission_mode_of(engine, t.sessionId) };
-		subject_of(&u, point, &s);
-		json_t *v = input_of(&s, &u, &tool);
-		json_object_set_new(v, "tool_response", response_of(engine, &d));
-		if (!good) {
-			mem_auto char *why = jval_strdup(d.message);
-
-			json_object_set_new(v, "error", json_string(why ? why : d.status));
-			json_object_set_new(v, "is_interrupt", json_boolean(strcmp(d.status, "cancelled") == 0));
-		}
-		struct hook_texts texts;
-		hook_texts_of(&tool, v, &texts);
-		s.texts = &texts;
-		s.waits = HOOK_WAITS_RESULT;
-		struct transaction *tx = transaction_new_internal(engine);
-		struct hook_group *group = hook_group_new(engine, &s, list, n, tx);
-		hook_texts_done(&texts);
-		group->drop = free;
-		transaction_commit(tx);
-		hook_group_run(group, after_replies, w);
+	select_after(hooks, &d, args, w->cwd, &h);
+	if (h.n) {
+		start_after(engine, w, &d, &t, &h);
 	} else {
 		release(engine, w->call_id);
 		free(w);
 	}
-	hook_tool_done(&tool);
+	hook_tool_done(&h.tool);
 	json_decref(args);
 }
 
