@@ -16,9 +16,8 @@
 
 /* ---- starting ---- */
 
-/* An item has a document from its first start on; before that it exists only in the pieces of its job. */
-static int item_read(struct engine *engine, const char *job_id, const char *item_id, struct buf *text,
-		     struct job_item_doc *ret, struct err *e)
+int job_item_read(struct engine *engine, const char *job_id, const char *item_id, struct buf *text,
+		  struct job_item_doc *ret, struct err *e)
 {
 	char key[VIEW_JOB_ITEM_KEY_MAX];
 
@@ -53,6 +52,12 @@ static void job_started(const struct job *j, struct transaction *tx, const struc
 	if (!j->d.startedAt || strcmp(j->d.status, "running") != 0)
 		EMIT(job_started, tx, job_scope(&j->d, c), .envelope.status = "running",
 		     .taskPausedMs = opt_int_if(paused_ms, paused_ms));
+}
+
+void job_item_claimed(const struct job *j, struct job_item_doc *d, struct transaction *tx, const struct caller *c)
+{
+	job_started(j, tx, c);
+	started_fact(j, tx, c, d->itemId, d->index, ++d->attemptCount, NULL, NULL);
 }
 
 /*
@@ -188,7 +193,7 @@ void job_dispatch(struct engine *engine, const char *job_id)
 	for (size_t i = 0; i < a.n; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct job_item_doc d;
-		if (item_read(engine, job_id, a.id[i], &text, &d, &e) != 0)
+		if (job_item_read(engine, job_id, a.id[i], &text, &d, &e) != 0)
 			continue;
 		json_auto_t *given = job_item_given(engine, &j, d.index, &e);
 		if (given && job_item_supervised(&j, given)) /* otherwise a client will claim it */
@@ -212,7 +217,7 @@ void job_dispatch(struct engine *engine, const char *job_id)
 /* ---- the end of an attempt ---- */
 
 /* The process of an item has a turn of its own. */
-static struct scope item_scope(const struct job *j, const struct caller *c, const char *item, const struct process *p)
+struct scope job_item_scope(const struct job *j, const struct caller *c, const char *item, const struct process *p)
 {
 	struct scope s = job_scope(&j->d, c);
 
@@ -230,15 +235,15 @@ static struct json_value output_refs(const struct process *p, const json_t *refs
 	return p ? json_stream_names(p) : refs ? json_from_tree(refs) : JSON_EMPTY_ARRAY;
 }
 
-static void failed_fact(struct engine *engine, const struct job *j, const struct job_item_doc *d,
-			struct transaction *tx, const struct caller *c, const struct attempt_end *end)
+void job_item_failed(struct engine *engine, const struct job *j, const struct job_item_doc *d, struct transaction *tx,
+		     const struct caller *c, const struct attempt_end *end)
 {
 	const bool again = strcmp(j->d.status, "cancelling") != 0 &&
 			   retry_is_granted(j->d.retryPolicy, d->attemptCount, end);
 	const uint64_t wait_ms = again ? retry_backoff_ms(j->d.retryPolicy, d->attemptCount) : 0,
 		       due = again ? engine_real(engine) + wait_ms * 1000 : 0;
 
-	EMIT(job_item_failed, tx, item_scope(j, c, d->itemId, end->process),
+	EMIT(job_item_failed, tx, job_item_scope(j, c, d->itemId, end->process),
 	     .envelope = { .status = end->status, .status_reason = end->message }, .attempt = opt_int(d->attemptCount),
 	     .index = opt_int(d->index), .status = end->status,
 	     .lastError = JSON_OBJECT(last_error, .category = end->category, .message = end->message,
@@ -251,14 +256,13 @@ static void failed_fact(struct engine *engine, const struct job *j, const struct
 	job_progress_fact(engine, j, tx, "running", again ? "" : "failed", false);
 }
 
-static void completed_fact(struct engine *engine, const struct job *j, const struct job_item_doc *d,
-			   struct transaction *tx, const struct caller *c, const char *status, const struct process *p,
-			   const json_t *refs, const char *summary)
+void job_item_completed(const struct job *j, const struct job_item_doc *d, struct transaction *tx,
+			const struct caller *c, const struct job_item_result *r)
 {
-	EMIT(job_item_completed, tx, item_scope(j, c, d->itemId, p), .envelope.status = "completed",
-	     .attempt = opt_int(d->attemptCount), .index = opt_int(d->index), .status = status,
-	     .outputRefs = output_refs(p, refs), .summary = summary);
-	job_progress_fact(engine, j, tx, "running", status, false);
+	EMIT(job_item_completed, tx, job_item_scope(j, c, d->itemId, r->process), .envelope.status = "completed",
+	     .attempt = opt_int(d->attemptCount), .index = opt_int(d->index), .status = r->status,
+	     .outputRefs = output_refs(r->process, r->output_refs), .summary = r->summary);
+	job_progress_fact(tx->engine, j, tx, "running", r->status, false);
 }
 
 static const struct attempt_end timed_out = { .status = "timed_out",
@@ -283,7 +287,7 @@ static void item_timed_out(struct engine *engine, const struct job *j, const str
 		return agent_turn_interrupt(engine, d->turnId, timed_out.message);
 	struct transaction *own = transaction_new_internal(engine);
 
-	failed_fact(engine, j, d, own, NULL, &timed_out);
+	job_item_failed(engine, j, d, own, NULL, &timed_out);
 	transaction_after_commit(own, job_step_due, j->d.jobId);
 	transaction_commit(own);
 }
@@ -355,7 +359,7 @@ static void launch_one(struct engine *engine, const struct job *j, const char *i
 	struct err e = ERR_INIT;
 	char made[ID_TEXT_MAX];
 
-	if (item_read(engine, j->d.jobId, item_id, &text, &d, &e) != 0)
+	if (job_item_read(engine, j->d.jobId, item_id, &text, &d, &e) != 0)
 		return;
 	if (d.turnId[0])
 		return launch_agent(engine, j, &d);
@@ -415,7 +419,7 @@ static int item_of_process(struct engine *engine, const char *id, struct job *j,
 		return -1;
 	jval_str(jval_get(jval_of(doc.data, doc.len), "jobId"), job, sizeof job);
 	jval_str(jval_get(jval_of(doc.data, doc.len), "itemId"), item, sizeof item);
-	if (job_read(engine, job, j, &e) != 0 || item_read(engine, job, item, text, d, &e) != 0)
+	if (job_read(engine, job, j, &e) != 0 || job_item_read(engine, job, item, text, d, &e) != 0)
 		return -1;
 	return strcmp(d->status, "running") == 0 && (strcmp(d->processId, id) == 0 || strcmp(d->turnId, id) == 0) ? 0
 														  : -1;
@@ -437,7 +441,7 @@ static void item_refused(struct engine *engine, const char *process_id, const st
 		return job_wake(engine, engine_real(engine) + RESOURCE_MS * 1000);
 	}
 	struct transaction *own = transaction_new_internal(engine);
-	failed_fact(engine, &j, &d, own, NULL, &end);
+	job_item_failed(engine, &j, &d, own, NULL, &end);
 	transaction_after_commit(own, job_step_due, j.d.jobId);
 	transaction_commit(own);
 }
@@ -452,9 +456,9 @@ static void item_ended(struct process *p, const struct process_outcome *o, struc
 	if (item_of_process(p->engine, p->id, &j, &text, &d) < 0)
 		return;
 	if (o->clean)
-		completed_fact(p->engine, &j, &d, tx, NULL, "completed", p, NULL, NULL);
+		job_item_completed(&j, &d, tx, NULL, &(struct job_item_result){ .status = "completed", .process = p });
 	else
-		failed_fact(p->engine, &j, &d, tx, NULL, &end);
+		job_item_failed(p->engine, &j, &d, tx, NULL, &end);
 }
 
 /*
@@ -499,15 +503,11 @@ void job_on_turn_completed(struct transaction *tx, const struct scope *s, const 
 		return;
 	/* The answer is the item's output. */
 	agent_turn_answer(tx->engine, &t, &answer);
-	const struct ref_owner owner = { .uid = (uint32_t)t.uid,
-					 .session_id = t.sessionId,
-					 .thread_id = t.threadId,
-					 .turn_id = t.turnId,
-					 .kind = "job",
-					 .id = j.d.jobId };
+	const struct ref_owner owner = turn_ref_owner(&t, "job", j.d.jobId, NULL);
 	ref_store(tx, &owner, buf_cstr(&answer), answer.len, ref);
 	json_auto_t *refs = json_pack("[{s:s}]", "outputRef", ref);
-	completed_fact(tx->engine, &j, &d, tx, NULL, "completed", NULL, refs, p->summary);
+	const struct job_item_result result = { .status = "completed", .output_refs = refs, .summary = p->summary };
+	job_item_completed(&j, &d, tx, NULL, &result);
 	transaction_after_commit(tx, job_step_due, j.d.jobId);
 }
 
@@ -523,7 +523,7 @@ void job_on_turn_failed(struct transaction *tx, const struct scope *s, const str
 	if (strcmp(p->envelope.status, "cancelled") == 0 && strcmp(j.d.status, "cancelling") != 0 &&
 	    item_deadline(&j, &d) <= engine_real(tx->engine))
 		end = timed_out;
-	failed_fact(tx->engine, &j, &d, tx, NULL, &end);
+	job_item_failed(tx->engine, &j, &d, tx, NULL, &end);
 	transaction_after_commit(tx, job_step_due, j.d.jobId);
 }
 
@@ -538,7 +538,7 @@ void job_items_end(struct engine *engine, const char *job_id)
 		job_auto struct job j = JOB_INIT;
 		struct job_item_doc d;
 		struct err e = ERR_INIT;
-		if (item_read(engine, job_id, r.id[i], &text, &d, &e) != 0 || job_read(engine, job_id, &j, &e) != 0)
+		if (job_item_read(engine, job_id, r.id[i], &text, &d, &e) != 0 || job_read(engine, job_id, &j, &e) != 0)
 			continue;
 		struct process *p = d.processId[0] ? engine_process(engine, d.processId) : NULL;
 		if (p) {
@@ -556,126 +556,7 @@ void job_items_end(struct engine *engine, const char *job_id)
 						 .message = "the job was cancelled",
 						 .exit_code = -1 };
 		struct transaction *own = transaction_new_internal(engine);
-		failed_fact(engine, &j, &d, own, NULL, &end);
+		job_item_failed(engine, &j, &d, own, NULL, &end);
 		transaction_commit(own);
 	}
-}
-
-/* ---- retry_job_item and report_job_item ---- */
-
-/* An item that was never started gets a document as it would be; NULL: the request was rejected. */
-static struct transaction *begin_request(struct engine *engine, const json_t *params, const struct caller *c,
-					 engine_reply_fn fn, void *ctx, struct job *j, json_t **ret_given,
-					 struct job_item_doc *item, struct buf *text)
-{
-	const char *id = param_str(params, "itemId");
-	struct transaction *tx = transaction_new(engine, c, fn, ctx);
-	struct err e = ERR_INIT;
-	uint64_t index = 0;
-	int r;
-
-	if (job_get(engine, param_str(params, "jobId"), c, j, &e) == 0 &&
-	    (strcmp(j->d.status, "cancelled") == 0 || strcmp(j->d.status, "cancelling") == 0))
-		err_set(&e, ERR_STATE, "job '%s' is %s: its items can no longer change", j->d.jobId, j->d.status);
-	*ret_given = e.code ? NULL : job_item_find(engine, j, id, &index, &e);
-	if (!*ret_given || (r = item_read(engine, j->d.jobId, id, text, item, &e)) < 0) {
-		transaction_reject(tx, &e);
-		return NULL;
-	}
-	if (r > 0) {
-		view_clear(&job_item_schema, item);
-		id_copy(item->itemId, id);
-		id_copy(item->status, "pending");
-		item->index = index;
-		item->attemptCount = 0;
-	}
-	return tx;
-}
-
-/* Makes the item pending again, also in a job that has ended: the job then runs again. */
-void engine_retry_job_item(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
-			   void *ctx)
-{
-	json_auto_t *given = NULL;
-	buf_auto struct buf text = BUF_INIT;
-	job_auto struct job j = JOB_INIT;
-	struct job_item_doc item;
-	struct err e = ERR_INIT;
-	struct transaction *tx = begin_request(engine, params, c, fn, ctx, &j, &given, &item, &text);
-
-	if (!tx)
-		return;
-	if (strcmp(item.status, "running") == 0 || strcmp(item.status, "pending") == 0) {
-		err_set(&e, ERR_STATE, "item '%s' is %s; only an item that has ended can be retried", item.itemId,
-			item.status);
-		transaction_reject(tx, &e);
-		return;
-	}
-	const struct job_counts_part counts = job_counts(&j.d, item.status, "");
-	const char *const requeued[] = { item.itemId };
-	EMIT(job_progress, tx, item_scope(&j, c, item.itemId, NULL),
-	     .envelope = { .status = "running", .status_reason = param_str(params, "reason") },
-	     .counts = json_from_writer(json_write_job_counts, &counts, 0), .status = "running",
-	     .requeued = json_from_strings(requeued, 1));
-	transaction_after_commit(tx, job_step_due, j.d.jobId);
-	jw_kstr(&tx->w, "jobId", j.d.jobId);
-	jw_kstr(&tx->w, "itemId", item.itemId);
-	jw_kstr(&tx->w, "status", "pending");
-	jw_kuint(&tx->w, "attempt", item.attemptCount + 1);
-	transaction_commit(tx);
-}
-
-/* A client claims an item with status running, or reports its end at once. */
-void engine_report_job_item(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
-			    void *ctx)
-{
-	const json_t *error = json_object_get(params, "error");
-	const char *status = param_str(params, "status"), *category = param_str(error, "category"),
-		   *message = json_is_string(error) ? json_string_value(error) : param_str(error, "message");
-	json_auto_t *given = NULL, *refs = NULL;
-	buf_auto struct buf text = BUF_INIT;
-	job_auto struct job j = JOB_INIT;
-	struct job_item_doc item;
-	struct err e = ERR_INIT;
-	struct transaction *tx = begin_request(engine, params, c, fn, ctx, &j, &given, &item, &text);
-
-	if (!tx)
-		return;
-	if (job_item_supervised(&j, given))
-		err_set(&e, ERR_STATE,
-			"item '%s' is run by the supervisor, which observes its outcome; it cannot be reported",
-			item.itemId);
-	else if (strcmp(item.status, "completed") == 0 || strcmp(item.status, "reported") == 0 ||
-		 strcmp(item.status, "failed") == 0)
-		err_set(&e, ERR_STATE, "item '%s' is %s; retry_job_item makes it pending again", item.itemId,
-			item.status);
-	else if (strcmp(status, "running") == 0 && strcmp(item.status, "running") == 0)
-		err_set(&e, ERR_CONFLICT, "item '%s' is being worked on already", item.itemId);
-	else if (error && !json_is_string(error) && !json_is_object(error))
-		err_field(&e, "error", "expected a string, or an object with message and category");
-	if (e.code || param_small(params, "error", TASK_JSON_MAX, &e) < 0 ||
-	    param_text(params, "summary", TASK_TEXT_MAX, &e) < 0 ||
-	    (json_object_get(params, "outputRefs") && !(refs = param_refs(params, "outputRefs", "outputRef", &e))))
-		return transaction_reject(tx, &e);
-	if (strcmp(item.status, "running") != 0) {
-		job_started(&j, tx, c);
-		started_fact(&j, tx, c, item.itemId, item.index, ++item.attemptCount, NULL, NULL);
-	}
-	if (strcmp(status, "failed") == 0) {
-		const struct attempt_end end = { .status = "failed",
-						 .category = category ? category : "reported",
-						 .message = message ? message : "",
-						 .exit_code = -1,
-						 .may_retry = !json_is_false(json_object_get(params, "retryable")),
-						 .output_refs = refs };
-		failed_fact(engine, &j, &item, tx, c, &end);
-	} else if (strcmp(status, "running") != 0) {
-		completed_fact(engine, &j, &item, tx, c, status, NULL, refs, param_str(params, "summary"));
-	}
-	transaction_after_commit(tx, job_step_due, j.d.jobId);
-	jw_kstr(&tx->w, "jobId", j.d.jobId);
-	jw_kstr(&tx->w, "itemId", item.itemId);
-	jw_kstr(&tx->w, "status", status);
-	jw_kuint(&tx->w, "attempt", item.attemptCount);
-	transaction_commit(tx);
 }

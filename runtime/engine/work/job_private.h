@@ -5,7 +5,7 @@
  * What the files of jobs share.
  *
  * job.c       creates, cancels and ends jobs; time limits; recovery after a restart
- * job_item.c  items: dispatch, launch, ends, reports
+ * job_item.c  items: dispatch, launch, ends; job_item_request.c, what clients request about one
  * job_read.c  documents, counts, the items as given, and the command of an item
  */
 
@@ -34,6 +34,25 @@ void job_dispatch(struct engine *engine, const char *job_id);
 void job_launch(struct engine *engine, const char *job_id);
 void job_items_end(struct engine *engine, const char *job_id);    /* asks the processes of its items to end */
 uint64_t job_next_due(struct engine *engine, const char *job_id); /* the next retry of an item; UINT64_MAX = none */
+
+/* An item has a document from its first start on; before, it exists only in the pieces of its job. 1 = not found. */
+int job_item_read(struct engine *engine, const char *job_id, const char *item_id, struct buf *text,
+		  struct job_item_doc *ret, struct err *e);
+/* The process adds its turn; NULL = none. */
+struct scope job_item_scope(const struct job *j, const struct caller *c, const char *item, const struct process *p);
+/* A client starts to work on the item. */
+void job_item_claimed(const struct job *j, struct job_item_doc *d, struct transaction *tx, const struct caller *c);
+void job_item_failed(struct engine *engine, const struct job *j, const struct job_item_doc *d, struct transaction *tx,
+		     const struct caller *c, const struct attempt_end *end);
+/* The outcome of an item that did not fail. */
+struct job_item_result {
+	const char *status; /* completed; reported by a client */
+	const struct process *process;
+	const json_t *output_refs; /* without a process */
+	const char *summary;
+};
+void job_item_completed(const struct job *j, const struct job_item_doc *d, struct transaction *tx,
+			const struct caller *c, const struct job_item_result *r);
 
 /* job_read.c */
 json_t *job_item_command(struct engine *engine, const struct job *j, const json_t *given, uint64_t index,
