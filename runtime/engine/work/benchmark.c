@@ -90,6 +90,28 @@ static bool is_known(struct engine *engine, const char *session, char what, cons
 	return store_model_get_speculative(engine->o.store, VIEW_BENCHMARK_KNOWN, key, &out, &e) == 0;
 }
 
+/* The dataset and the configuration are recorded once per session. */
+static void start_facts(struct engine *engine, const json_t *params, const struct trial_doc *trial, uint64_t attempt,
+			struct transaction *tx)
+{
+	const struct envelope_members_part members = trial_members(trial);
+	const struct scope s = trial_scope(trial, &tx->caller);
+
+	if (!is_known(engine, trial->sessionId, 'd', param_str(params, "datasetId"),
+		      param_str(params, "datasetVersion")))
+		EMIT(benchmark_dataset_resolved, tx, s, .envelope.members = members,
+		     .version = param_str(params, "datasetVersion"),
+		     .selectionPolicy = param_json(params, "selectionPolicy"),
+		     .frozenAt = param_str(params, "frozenAt"), .ref = param_str(params, "datasetRef"));
+	if (!is_known(engine, trial->sessionId, 'c', param_str(params, "configurationId"), NULL))
+		EMIT(benchmark_configuration_resolved, tx, s, .envelope.members = members,
+		     .role = param_str(params, "role"), .profiles = param_json(params, "profiles"),
+		     .singleChangedVariable = param_str(params, "singleChangedVariable"));
+	EMIT(benchmark_trial_started, tx, s, .envelope.members = members, .attempt = opt_int(attempt),
+	     .timeoutSec = param_json(params, "timeoutSec"), .budget = param_json(params, "budget"),
+	     .taskTomlRef = param_str(params, "taskTomlRef"));
+}
+
 void engine_start_benchmark_trial(struct engine *engine, const json_t *params, const struct caller *c,
 				  engine_reply_fn fn, void *ctx)
 {
@@ -125,23 +147,7 @@ void engine_start_benchmark_trial(struct engine *engine, const json_t *params, c
 	trial.uid = t.d.uid;
 	trial.benchmark = jval_of(benchmark.data, benchmark.len);
 	trial.refs = jval_of(refs.data, refs.len);
-	/* The dataset and the configuration are recorded once per session. */
-	const struct envelope_members_part members = trial_members(&trial);
-	const struct scope s = trial_scope(&trial, c);
-	if (!is_known(engine, trial.sessionId, 'd', param_str(params, "datasetId"),
-		      param_str(params, "datasetVersion")))
-		EMIT(benchmark_dataset_resolved, tx, s, .envelope.members = members,
-		     .version = param_str(params, "datasetVersion"),
-		     .selectionPolicy = param_json(params, "selectionPolicy"),
-		     .frozenAt = param_str(params, "frozenAt"), .ref = param_str(params, "datasetRef"));
-	if (!is_known(engine, trial.sessionId, 'c', param_str(params, "configurationId"), NULL))
-		EMIT(benchmark_configuration_resolved, tx, s, .envelope.members = members,
-		     .role = param_str(params, "role"), .profiles = param_json(params, "profiles"),
-		     .singleChangedVariable = param_str(params, "singleChangedVariable"));
-	EMIT(benchmark_trial_started, tx, s, .envelope.members = members,
-	     .attempt = opt_int(t.d.attemptCount == VIEW_ABSENT ? 1 : t.d.attemptCount),
-	     .timeoutSec = param_json(params, "timeoutSec"), .budget = param_json(params, "budget"),
-	     .taskTomlRef = param_str(params, "taskTomlRef"));
+	start_facts(engine, params, &trial, t.d.attemptCount == VIEW_ABSENT ? 1 : t.d.attemptCount, tx);
 	jw_kstr(&tx->w, "status", "running");
 	jw_kstr(&tx->w, "sessionId", trial.sessionId);
 	transaction_commit(tx);

@@ -55,6 +55,36 @@ static void write_input_refs(struct jw *w, const void *task, size_t n)
 	jw_arr_end(w);
 }
 
+/* A task without a command is worked on by an agent's turn or by the client that started it. */
+static void attempt_facts(const struct task *t, struct transaction *tx, const struct caller *c,
+			  const struct task_begun *b, enum task_work work, const char *reason)
+{
+	const bool client = work == TASK_WORK_CLIENT && c;
+	char turn[ID_SIZE] = "";
+
+	if (work == TASK_WORK_AGENT)
+		agent_id(ID_KIND_TURN, b->attempt_id, turn);
+	const struct worker_part worker = { .kind = work == TASK_WORK_COMMAND  ? "supervisor"
+						    : work == TASK_WORK_CLIENT ? "client"
+									       : "agent",
+					    .processId = none_if_empty(b->process_id),
+					    .turnId = none_if_empty(turn),
+					    .uid = opt_int_if(client, client ? c->uid : 0),
+					    .pid = opt_int_if(client && c->pid > 0, client ? c->pid : 0) };
+	const struct json_value worker_json = json_from_writer(json_write_worker, &worker, 0);
+	struct scope s = task_scope(&t->d, c);
+	s.run = b->run_id;
+	s.attempt = b->attempt_id;
+	/* task.started is written once; each further attempt only adds task.attempt_started. */
+	if (!t->d.startedAt)
+		EMIT(task_started, tx, s, .worker = worker_json, .threadId = none_if_empty(t->d.threadId));
+	s.process = b->process_id;
+	EMIT(task_attempt_started, tx, s, .envelope.status = b->status, .attempt = b->attempt, .status = b->status,
+	     .worker = worker_json, .inputRefs = json_from_writer(write_input_refs, &t->d, 0),
+	     .retryPolicy = t->d.retryPolicy.type == JT_OBJECT ? json_from_jval(t->d.retryPolicy) : JSON_NONE,
+	     .reason = reason);
+}
+
 void task_begin(struct engine *engine, const struct task *t, struct transaction *tx, const struct caller *c,
 		const char *reason, enum task_work work, struct task_begun *ret)
 {
@@ -86,29 +116,7 @@ void task_begin(struct engine *engine, const struct task *t, struct transaction 
 	id_make(ID_KIND_ATTEMPT, ret->attempt_id);
 	if (has_command)
 		id_make(ID_KIND_PROCESS, ret->process_id);
-	char turn[ID_SIZE] = "";
-	if (work == TASK_WORK_AGENT)
-		agent_id(ID_KIND_TURN, ret->attempt_id, turn);
-	/* A task without a command is worked on by the client that started it. */
-	const struct worker_part worker = { .kind = has_command ? "supervisor"
-						    : client    ? "client"
-								: "agent",
-					    .processId = none_if_empty(ret->process_id),
-					    .turnId = none_if_empty(turn),
-					    .uid = opt_int_if(client && c, c ? c->uid : 0),
-					    .pid = opt_int_if(client && c && c->pid > 0, c ? c->pid : 0) };
-	const struct json_value worker_json = json_from_writer(json_write_worker, &worker, 0);
-	struct scope s = task_scope(&t->d, c);
-	s.run = ret->run_id;
-	s.attempt = ret->attempt_id;
-	/* task.started is written once; each further attempt only adds task.attempt_started. */
-	if (!t->d.startedAt)
-		EMIT(task_started, tx, s, .worker = worker_json, .threadId = none_if_empty(t->d.threadId));
-	s.process = ret->process_id;
-	EMIT(task_attempt_started, tx, s, .envelope.status = ret->status, .attempt = ret->attempt,
-	     .status = ret->status, .worker = worker_json, .inputRefs = json_from_writer(write_input_refs, &t->d, 0),
-	     .retryPolicy = t->d.retryPolicy.type == JT_OBJECT ? json_from_jval(t->d.retryPolicy) : JSON_NONE,
-	     .reason = reason);
+	attempt_facts(t, tx, c, ret, work, reason);
 	if (client && c)
 		task_set_worker(engine, t->d.taskId, c);
 }
