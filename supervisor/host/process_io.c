@@ -18,7 +18,6 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -111,21 +110,6 @@ void process_io_free(struct process_io *io, unsigned unspilled)
 	strmap_del(&io->host->process_ios, io->key.id);
 	io->host->members -= io->within[0] != '\0';
 	free(io);
-}
-
-void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT])
-{
-	io->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
-	io->streams[STREAM_STDERR].fd = fd_take(&fds[GUARD_SLOT_STDERR]);
-	struct process_io_stream *s = &io->streams[io->names.ref[STREAM_PTY][0] ? STREAM_PTY : STREAM_STDOUT];
-	s->relay = fd_take(&fds[GUARD_SLOT_RELAY]);
-	s->feed = fd_take(&fds[GUARD_SLOT_FEED]);
-	int piped = 0;
-	if (s->relay >= 0 && ioctl(s->relay, FIONREAD, &piped) == 0)
-		s->piped = (size_t)piped;
-	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
-		if (fds[i] >= 0)
-			io->fds[i] = fd_take(&fds[i]);
 }
 
 /* ---- the status socket and the init's end ---- */
@@ -275,13 +259,51 @@ static ssize_t peek_status(struct process_io *io, struct status_msg *m, int fds[
 	return n;
 }
 
+/* A member is forked by the holder of its sandbox: that it has started is known from READY. */
+static void member_started(struct process_io *io, const struct status_msg *m)
+{
+	const struct port_started s = { .pid = io->pid,
+					.start_time = m->leader_start ? m->leader_start
+								      : proc_start_time_since(io->pid, io->launched_ns),
+					.layers = m->layers,
+					.attempt = io->key.attempt };
+
+	audit_reader_add_member(&io->host->audit, io);
+	io->led = true;
+	forget_launch(io);
+	engine_on_started(io->host->engine, io->key.id, &s);
+}
+
+/* Reports a message that was taken to the engine, whose reaction may free the process_io. */
+static void report_status(struct process_io *io, const struct status_msg *m)
+{
+	struct engine *g = io->host->engine;
+	const struct process_io_ref ref = ref_of(io);
+
+	if (m->kind == STATUS_READY && io->within[0])
+		member_started(io, m);
+	else if (m->kind == STATUS_READY)
+		audit_reader_add(&io->host->audit, io, m->session);
+	if (!is_alive(&ref))
+		return;
+	if (m->kind == STATUS_READY)
+		engine_on_ready(g, ref.key.id, m->layers);
+	else if (m->kind == STATUS_EXECED)
+		engine_on_execed(g, ref.key.id);
+	else if (m->kind == STATUS_LOOKUP)
+		report_lookup(g, process_io_blamed(io, 0, 0)->key.id, m->path);
+	else if (m->kind == STATUS_PORTS)
+		engine_on_ports(g, ref.key.id, &m->ports);
+	else if (m->kind == STATUS_COMMAND_EXITED && read_streams(io))
+		engine_on_command_exited(g, ref.key.id, m);
+}
+
 /*
  * Takes READY and EXECED; leaves FAILED and EXITED for a restarted runtime. With `all` until there is none left; else
  * one, because more are rare and wake the loop again. 1 = *ret_last is the last message, −1 = the process_io was freed.
  */
 static int status_pump(struct process_io *io, bool all, struct status_msg *ret_last)
 {
-	struct engine *g = io->host->engine;
 	int fd = io->fds[GUARD_SLOT_STATUS], fds[2] = { -1, -1 };
 	const struct process_io_ref ref = ref_of(io);
 	struct status_msg m;
@@ -307,32 +329,7 @@ static int status_pump(struct process_io *io, bool all, struct status_msg *ret_l
 		}
 		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && may_receive_again(errno))
 			continue;
-		if (m.kind == STATUS_READY && io->within[0])
-			audit_reader_add_member(&io->host->audit, io);
-		else if (m.kind == STATUS_READY)
-			audit_reader_add(&io->host->audit, io, m.session);
-		if (m.kind == STATUS_READY && io->within[0]) {
-			io->led = true;
-			forget_launch(io);
-			const uint64_t start_time = m.leader_start ? m.leader_start
-								   : proc_start_time_since(io->pid, io->launched_ns);
-			const struct port_started s = {
-				.pid = io->pid, .start_time = start_time, .layers = m.layers, .attempt = io->key.attempt
-			};
-			engine_on_started(g, ref.key.id, &s);
-			if (!is_alive(&ref))
-				return -1;
-		}
-		if (m.kind == STATUS_READY)
-			engine_on_ready(g, ref.key.id, m.layers);
-		else if (m.kind == STATUS_EXECED)
-			engine_on_execed(g, ref.key.id);
-		else if (m.kind == STATUS_LOOKUP)
-			report_lookup(g, process_io_blamed(io, 0, 0)->key.id, m.path);
-		else if (m.kind == STATUS_PORTS)
-			engine_on_ports(g, ref.key.id, &m.ports);
-		else if (m.kind == STATUS_COMMAND_EXITED && read_streams(io))
-			engine_on_command_exited(g, ref.key.id, &m);
+		report_status(io, &m);
 		if (!is_alive(&ref))
 			return -1;
 	} while (all);

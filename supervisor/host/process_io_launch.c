@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -241,6 +242,21 @@ int process_io_launch_member(struct process_io *io, const struct process_io *hol
 	process_io_take_fds(io, x.ours);
 	process_io_watch(io);
 	return 0;
+}
+
+void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT])
+{
+	io->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
+	io->streams[STREAM_STDERR].fd = fd_take(&fds[GUARD_SLOT_STDERR]);
+	struct process_io_stream *s = &io->streams[io->names.ref[STREAM_PTY][0] ? STREAM_PTY : STREAM_STDOUT];
+	s->relay = fd_take(&fds[GUARD_SLOT_RELAY]);
+	s->feed = fd_take(&fds[GUARD_SLOT_FEED]);
+	int piped = 0;
+	if (s->relay >= 0 && ioctl(s->relay, FIONREAD, &piped) == 0)
+		s->piped = (size_t)piped;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		if (fds[i] >= 0)
+			io->fds[i] = fd_take(&fds[i]);
 }
 
 /*
