@@ -65,7 +65,7 @@ struct watch {
 	struct tree_count before; /* leader: its counters at that time */
 	pid_t command;
 	struct rusage usage; /* of all children that were reaped, with theirs */
-	bool exec_reported;
+	bool exec_reported, end_reported;
 	bool ended; /* the command was reaped and `status` is valid */
 	int status;
 	enum status_cause cause;
@@ -357,56 +357,60 @@ static int watch_timeout(const struct watch *w, bool more, bool cpu)
 	return !w->exec_reported ? EXECED_DELAY_MS : cpu ? CPU_POLL_MS : -1;
 }
 
+enum { POLL_SIGNALS, POLL_STATUS, POLL_GUARD, POLL_RESOLVER, POLL_DIALER, POLLS };
+
+/* False: nothing is left to watch. `ret_more`: there may be more children to reap. */
+static bool watch_children(struct watch *w, bool *ret_more)
+{
+	struct signalfd_siginfo info;
+	(void)!read(w->signal_fd, &info, sizeof info);
+	*ret_more = reap_children(w);
+	/* Every process left is a child of the init or descends from one, so ECHILD means that none is left. */
+	if (w->ended && !*ret_more && errno == ECHILD)
+		return false;
+	if (w->ended && !(w->in->steps.plan->flags & PLAN_KEEP_TREE)) {
+		kill_tree(w);
+		return false;
+	}
+	if (w->ended && !w->end_reported) {
+		w->end_reported = true;
+		report_command_exit(w);
+	}
+	return true;
+}
+
 /* Runs until the command has ended and, unless PLAN_KEEP_TREE, its tree is gone; or until the tree was killed. */
 static void watch_tree(struct watch *w)
 {
 	const struct init *in = w->in;
 	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED &&
 		   (cpu_stat(in) >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
-	bool keep = in->steps.plan->flags & PLAN_KEEP_TREE;
-	struct pollfd p[5] = {
-		{ .fd = w->signal_fd, .events = POLLIN },
-		{ .fd = in->steps.status_fd, .events = POLLIN },
-		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
-		{ .fd = in->steps.resolver_fd, .events = POLLIN },
-		{ .events = POLLIN },
+	struct pollfd p[POLLS] = {
+		[POLL_SIGNALS] = { .fd = w->signal_fd, .events = POLLIN },
+		[POLL_STATUS] = { .fd = in->steps.status_fd, .events = POLLIN },
+		[POLL_GUARD] = { .fd = in->steps.guard_pidfd, .events = POLLIN },
+		[POLL_RESOLVER] = { .fd = in->steps.resolver_fd, .events = POLLIN },
+		[POLL_DIALER] = { .events = POLLIN },
 	};
-	bool more = false, reported = false;
+	bool more = false;
 	uint64_t poll_ms = 0;
-	if (keep || !in->steps.end_awaited)
+	if (in->steps.plan->flags & PLAN_KEEP_TREE || !in->steps.end_awaited)
 		report_exec(w);
 	for (;;) {
-		p[4].fd = w->ports.dialer_fd;
-		int n = poll(p, 5, port_watch_timeout(&w->ports, watch_timeout(w, more, cpu)));
+		p[POLL_DIALER].fd = w->ports.dialer_fd;
+		int n = poll(p, POLLS, port_watch_timeout(&w->ports, watch_timeout(w, more, cpu)));
 		/* EINVAL: a member has lowered its leader's limit on open files. The holder ends them. */
-		if ((n > 0 && p[2].revents) || (n < 0 && errno == EINVAL))
+		if ((n > 0 && p[POLL_GUARD].revents) || (n < 0 && errno == EINVAL))
 			_exit(1);
-		if (more || (n > 0 && p[0].revents)) {
-			struct signalfd_siginfo info;
-			(void)!read(w->signal_fd, &info, sizeof info);
-			more = reap_children(w);
-			/*
-			 * Every process left is a child of the init or descends from one, so ECHILD means that none is
-			 * left.
-			 */
-			if (w->ended && !more && errno == ECHILD)
-				return;
-			if (w->ended && !keep) {
-				kill_tree(w);
-				return;
-			}
-			if (w->ended && !reported) {
-				reported = true;
-				report_command_exit(w);
-			}
-		}
+		if ((more || (n > 0 && p[POLL_SIGNALS].revents)) && !watch_children(w, &more))
+			return;
 		if (!w->ended)
 			report_exec(w);
-		if (n > 0 && p[1].revents && receive_request(w))
+		if (n > 0 && p[POLL_STATUS].revents && receive_request(w))
 			return;
-		if (n > 0 && p[3].revents)
+		if (n > 0 && p[POLL_RESOLVER].revents)
 			resolver_answer(&in->steps, &w->names);
-		port_watch_run(&w->ports, n > 0 && p[4].revents, in->steps.status_fd);
+		port_watch_run(&w->ports, n > 0 && p[POLL_DIALER].revents, in->steps.status_fd);
 		if (cpu && is_due(&poll_ms) && past_cpu_limit(w)) {
 			if (!w->ended)
 				w->cause = STATUS_CAUSE_CPU;
