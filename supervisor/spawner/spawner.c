@@ -472,15 +472,89 @@ static void do_chore(struct spawner *s)
 
 static int earlier_ms(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
 
-static int wait_ms(struct spawner *s, bool ahead, bool idle)
+static int wait_ms(struct spawner *s, bool chores, bool idle)
 {
 	int ms = earlier_ms(cgroup_tree_tick(&s->cgroup), prebuilt_expire(&s->prebuilt));
 	ms = earlier_ms(ms, member_limits_tick(s));
 	ms = earlier_ms(ms, placeholder_helper_reap() ? HELPERS_MS : -1);
-	return earlier_ms(ms, !ahead ? -1 : idle ? 0 : s->idle_ms);
+	return earlier_ms(ms, !chores ? -1 : idle ? 0 : s->idle_ms);
 }
 
 enum { POLL_GUARD, POLL_PEER, POLL_MOUNTS, POLL_HELPERS };
+
+/* What the spawner waits for: the fixed descriptors, then those of helpers, prebuilt sandboxes and joining members. */
+struct polls {
+	struct pollfd all[POLL_HELPERS + CHANGE_HELPERS_MAX + PREBUILT_POLLS_MAX + MEMBER_LIMITS_POLLS_MAX];
+	struct pollfd *helper, *prebuilt, *joining; /* parts of `all` */
+	size_t nhelpers, nprebuilt, njoining;
+};
+
+static void polls_fill(struct spawner *s, struct polls *ret)
+{
+	int helper[CHANGE_HELPERS_MAX], joining[MEMBER_LIMITS_POLLS_MAX];
+	ret->all[POLL_GUARD] = (struct pollfd){ .fd = s->guard_fd, .events = POLLIN };
+	ret->all[POLL_PEER] = (struct pollfd){ .fd = s->peer_fd, .events = POLLIN };
+	ret->all[POLL_MOUNTS] = (struct pollfd){ .fd = s->prebuilt.mounts_fd, .events = POLLPRI };
+	ret->helper = ret->all + POLL_HELPERS;
+	ret->nhelpers = cow_polls(&s->cow, helper);
+	for (size_t i = 0; i < ret->nhelpers; i++)
+		ret->helper[i] = (struct pollfd){ .fd = helper[i], .events = POLLIN };
+	ret->prebuilt = ret->helper + ret->nhelpers;
+	ret->nprebuilt = prebuilt_polls(&s->prebuilt, ret->prebuilt);
+	ret->joining = ret->prebuilt + ret->nprebuilt;
+	ret->njoining = member_limits_polls(&s->members, joining);
+	for (size_t i = 0; i < ret->njoining; i++)
+		ret->joining[i] = (struct pollfd){ .fd = joining[i], .events = POLLIN };
+}
+
+static int polls_wait(struct polls *p, int ms)
+{
+	return poll(p->all, POLL_HELPERS + p->nhelpers + p->nprebuilt + p->njoining, ms);
+}
+
+/* False: the guard's link is closed. */
+static bool polls_handle(struct spawner *s, const struct polls *p)
+{
+	if (p->all[POLL_MOUNTS].revents) {
+		prebuilt_drop_all(&s->prebuilt);
+		idmap_forget_devices(&s->idmap);
+	}
+	for (size_t i = 0; i < p->nhelpers; i++) {
+		if (p->helper[i].revents)
+			reap_helper(s, p->helper[i].fd);
+	}
+	for (size_t i = 0; i < p->nprebuilt; i++) {
+		if (p->prebuilt[i].revents)
+			prebuilt_on_ready(&s->prebuilt, p->prebuilt[i].fd);
+	}
+	for (size_t i = 0; i < p->njoining; i++) {
+		if (p->joining[i].revents)
+			member_limits_on_request(s, p->joining[i].fd);
+	}
+	/* The runtime's link first: a new link must not overtake messages on the old one. */
+	if (p->all[POLL_PEER].revents)
+		receive_message(s, MSG_DONTWAIT);
+	return !p->all[POLL_GUARD].revents || receive_guard_message(s);
+}
+
+static void spawner_done(struct spawner *s)
+{
+	prebuilt_pool_done(&s->prebuilt);
+	member_limits_done(s);
+	socket_counter_close(&s->sockets);
+	cgroup_tree_close(&s->cgroup);
+	tree_limiter_close(&s->limiter);
+	sysfilter_done(&s->filter);
+	fd_close(&s->audit_fd);
+	idmap_done(&s->idmap);
+	authority_done(&s->authority);
+	netpool_done(&s->netpool);
+	free(s->spawn_msg_buffer);
+	free(s->prebuilt_msg_buffer);
+	free(s->fingerprint);
+	free(s->groups);
+	free(s->strings);
+}
 
 int spawner_main(const struct spawner_options *o)
 {
@@ -490,65 +564,18 @@ int spawner_main(const struct spawner_options *o)
 	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
 		return 1;
 	for (bool idle = false;;) {
-		struct pollfd p[POLL_HELPERS + CHANGE_HELPERS_MAX + PREBUILT_POLLS_MAX + MEMBER_LIMITS_POLLS_MAX] = {
-			[POLL_GUARD] = { .fd = s.guard_fd, .events = POLLIN },
-			[POLL_PEER] = { .fd = s.peer_fd, .events = POLLIN },
-			[POLL_MOUNTS] = { .fd = s.prebuilt.mounts_fd, .events = POLLPRI },
-		};
-		int helpers[CHANGE_HELPERS_MAX];
-		size_t nhelpers = cow_polls(&s.cow, helpers);
-		for (size_t i = 0; i < nhelpers; i++)
-			p[POLL_HELPERS + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
-		struct pollfd *spare = p + POLL_HELPERS + nhelpers;
-		size_t nprebuilt = prebuilt_polls(&s.prebuilt, spare);
-		int joining[MEMBER_LIMITS_POLLS_MAX];
-		size_t njoining = member_limits_polls(&s.members, joining);
-		struct pollfd *leaders = spare + nprebuilt;
-		for (size_t i = 0; i < njoining; i++)
-			leaders[i] = (struct pollfd){ .fd = joining[i], .events = POLLIN };
-		bool ahead = has_chores(&s);
-		int n = poll(p, POLL_HELPERS + nhelpers + nprebuilt + njoining, wait_ms(&s, ahead, idle));
+		struct polls p;
+		polls_fill(&s, &p);
+		bool chores = has_chores(&s);
+		int n = polls_wait(&p, wait_ms(&s, chores, idle));
 		if (n < 0 && errno != EINTR)
 			return 1;
-		idle = n == 0 && ahead;
+		idle = n == 0 && chores;
 		if (idle)
 			do_chore(&s);
-		if (p[POLL_MOUNTS].revents) {
-			prebuilt_drop_all(&s.prebuilt);
-			idmap_forget_devices(&s.idmap);
-		}
-		for (size_t i = 0; i < nhelpers; i++) {
-			if (p[POLL_HELPERS + i].revents)
-				reap_helper(&s, helpers[i]);
-		}
-		for (size_t i = 0; i < nprebuilt; i++) {
-			if (spare[i].revents)
-				prebuilt_on_ready(&s.prebuilt, spare[i].fd);
-		}
-		for (size_t i = 0; i < njoining; i++) {
-			if (leaders[i].revents)
-				member_limits_on_request(&s, joining[i]);
-		}
-		/* The runtime's link first: a new link must not overtake messages on the old one. */
-		if (p[POLL_PEER].revents)
-			receive_message(&s, MSG_DONTWAIT);
-		if (p[POLL_GUARD].revents && !receive_guard_message(&s))
+		if (n > 0 && !polls_handle(&s, &p))
 			break;
 	}
-	prebuilt_pool_done(&s.prebuilt);
-	member_limits_done(&s);
-	socket_counter_close(&s.sockets);
-	cgroup_tree_close(&s.cgroup);
-	tree_limiter_close(&s.limiter);
-	sysfilter_done(&s.filter);
-	fd_close(&s.audit_fd);
-	idmap_done(&s.idmap);
-	authority_done(&s.authority);
-	netpool_done(&s.netpool);
-	free(s.spawn_msg_buffer);
-	free(s.prebuilt_msg_buffer);
-	free(s.fingerprint);
-	free(s.groups);
-	free(s.strings);
+	spawner_done(&s);
 	return 0;
 }
