@@ -462,32 +462,26 @@ static bool may_come_back(const struct plan_head *plan)
  * The same with a dedicated prebuilt sandbox that is still current. Not for a holder: the init of one that was used
  * before runs commands only.
  */
-static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f,
-			   const struct plan_head *plan, const struct spawn_identity *peer, struct spawn_msg *answer,
-			   int *ret_pidfd, struct err *e)
+static int start_dedicated(const struct start *base, int *ret_pidfd, struct err *e)
 {
+	struct start t = *base;
+	struct spawner *s = t.s;
+	const struct plan_head *plan = t.plan;
 	struct tree_files limits;
 	struct prebuilt one;
-	if (!s->privileged && peer->peer_uid == 0)
+	if (!s->privileged && t.id->peer_uid == 0)
 		return 0;
-	if (plan->flags & PLAN_HOLDER || !prebuilt_key_supported(plan, peer) ||
+	if (plan->flags & PLAN_HOLDER || !prebuilt_key_supported(plan, t.id) ||
 	    tree_limiter_needs_init(&s->limiter, &plan->limits) ||
-	    !prebuilt_take_dedicated(&s->prebuilt, plan, peer, m, &one))
+	    !prebuilt_take_dedicated(&s->prebuilt, plan, t.id, t.m, &one))
 		return 0;
-	struct spawn_identity id = *peer;
+	struct spawn_identity id = *t.id;
 	id.uid = one.uid;
 	id.gid = one.gid;
 	id.ngroups = id.uid == id.peer_uid ? id.ngroups : 0;
-	const struct start t = { .s = s,
-				 .m = m,
-				 .f = f,
-				 .plan = plan,
-				 .id = &id,
-				 .placeholders = -1,
-				 .cow = -1,
-				 .keep = may_come_back(plan) && prebuilt_can_check_out(&s->prebuilt, &one),
-				 .answer = answer };
-	if (start_fds_check(f, plan, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
+	t.id = &id;
+	t.keep = may_come_back(plan) && prebuilt_can_check_out(&s->prebuilt, &one);
+	if (start_fds_check(t.f, plan, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
 		prebuilt_free(&s->prebuilt, &one);
 		return -1;
 	}
@@ -495,20 +489,21 @@ static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const s
 	tree_files_close(&limits);
 	if (r < 0) {
 		prebuilt_free(&s->prebuilt, &one);
-		tree_limiter_remove(&s->limiter, &m->key);
+		tree_limiter_remove(&s->limiter, &t.m->key);
 		return 0;
 	}
-	idmap_pass_on(&s->idmap, &one.leaf, &m->key);
+	idmap_pass_on(&s->idmap, &one.leaf, &t.m->key);
 	assign_prebuilt(&t, &one, ret_pidfd);
 	return 1;
 }
 
-static int start_init(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f,
-		      const struct plan_head *plan, const struct spawn_identity *id, struct spawn_msg *answer,
-		      int *ret_pidfd, struct err *e)
+static int start_init(const struct start *base, int *ret_pidfd, struct err *e)
 {
+	struct start t = *base;
+	struct spawner *s = t.s;
+	const struct spawn_identity *id = t.id;
 	fd_auto int placeholders = -1;
-	const struct placeholder_job job = { .plan = plan,
+	const struct placeholder_job job = { .plan = t.plan,
 					     .uid = id->peer_uid,
 					     .gid = id->peer_gid,
 					     .groups = id->groups,
@@ -519,17 +514,11 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 		return -1;
 	char cow_path[PATH_MAX] = "";
 	fd_auto int cow = -1;
-	if (plan->flags & PLAN_COW && cow_prepare(&s->cow, m->key.id, plan, id, cow_path, &cow, e) < 0)
+	if (t.plan->flags & PLAN_COW && cow_prepare(&s->cow, t.m->key.id, t.plan, id, cow_path, &cow, e) < 0)
 		return -1;
-	const struct start t = { .s = s,
-				 .m = m,
-				 .f = f,
-				 .plan = plan,
-				 .id = id,
-				 .placeholders = placeholders,
-				 .cow = cow,
-				 .cow_path = cow_path,
-				 .answer = answer };
+	t.placeholders = placeholders;
+	t.cow = cow;
+	t.cow_path = cow_path;
 	int r = id->outer_root ? 0 : start_generic(&t, ret_pidfd, e);
 	return r == 0 ? start_new(&t, ret_pidfd, e) : r < 0 ? -1 : 0;
 }
@@ -630,7 +619,7 @@ void start_prebuilt(struct spawner *s, struct prebuilt_kind *k)
 	if ((!k->key.plan && shape_plan(&k->shape, &plan, &e) < 0) ||
 	    clone_prebuilt(s, k, k->key.plan ? k->key.plan : (const struct plan_head *)(const void *)plan.data, &one,
 			   &e) < 0) {
-		log_info("build a sandbox ahead: %s", e.message);
+		log_info("prebuild a sandbox: %s", e.message);
 		k->failures++;
 		prebuilt_free(&s->prebuilt, &one);
 		return;
@@ -647,10 +636,13 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	if (spawner_take_plan(s, m, f->plan, &plan, &mapped, e) < 0)
 		return -1;
 	int r = spawn_identity(s, m, plan, f->client, &id, e);
-	int dedicated = r < 0 ? 0 : start_dedicated(s, m, f, plan, &id, answer, ret_pidfd, e);
+	const struct start t = {
+		.s = s, .m = m, .f = f, .plan = plan, .id = &id, .placeholders = -1, .cow = -1, .answer = answer
+	};
+	int dedicated = r < 0 ? 0 : start_dedicated(&t, ret_pidfd, e);
 	if (r == 0 && dedicated <= 0 &&
 	    (dedicated < 0 || stand_for_root(s, &m->key, plan, false, &id, e) < 0 ||
-	     start_fds_check(f, plan, &id, e) < 0 || start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
+	     start_fds_check(f, plan, &id, e) < 0 || start_init(&t, ret_pidfd, e) < 0)) {
 		idmap_release(&s->idmap, &m->key);
 		if (plan->flags & PLAN_COW)
 			cow_forget(&s->cow, m->key.id);
