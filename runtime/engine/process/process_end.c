@@ -583,9 +583,12 @@ void process_waiters_expire(struct process *p, uint64_t now)
 	} while (w);
 }
 
-static void wait_for(struct engine *engine, const char *process_id, uint64_t timeout_ms, bool command, bool brief,
+enum wait_kind { WAIT_TREE, WAIT_COMMAND, WAIT_BRIEFLY /* for the command, with a brief reply */ };
+
+static void wait_for(struct engine *engine, const char *process_id, enum wait_kind kind, uint64_t timeout_ms,
 		     const struct caller *c, engine_reply_fn fn, void *ctx)
 {
+	const bool command = kind != WAIT_TREE, brief = kind == WAIT_BRIEFLY;
 	struct process *p = engine_process(engine, process_id);
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -610,19 +613,19 @@ static void wait_for(struct engine *engine, const char *process_id, uint64_t tim
 void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
-	wait_for(engine, process_id, timeout_ms, false, false, c, fn, ctx);
+	wait_for(engine, process_id, WAIT_TREE, timeout_ms, c, fn, ctx);
 }
 
 void engine_wait_command(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
-	wait_for(engine, process_id, timeout_ms, true, false, c, fn, ctx);
+	wait_for(engine, process_id, WAIT_COMMAND, timeout_ms, c, fn, ctx);
 }
 
 void engine_wait_briefly(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
-	wait_for(engine, process_id, timeout_ms, true, true, c, fn, ctx);
+	wait_for(engine, process_id, WAIT_BRIEFLY, timeout_ms, c, fn, ctx);
 }
 
 /* ---- commands that end before the rest of their tree (keepTree) ---- */

@@ -300,44 +300,51 @@ void process_inputs_pump(struct process *p)
 	}
 }
 
-/*
- * `foreign`: a client's request about any process of its user. What an operator started may have more access than an
- * agent can get, and a shell runs what is typed into it.
- */
-static void input_queue(struct engine *engine, const char *id, const void *data, size_t n, bool eof, bool foreign,
-			const struct caller *c, engine_reply_fn fn, void *ctx)
+struct stdin_write {
+	const void *data;
+	size_t n;
+	bool eof; /* closes it */
+	/*
+	 * A client's request about any process of its user. What an operator started may have more access than an
+	 * agent can get, and a shell runs what is typed into it.
+	 */
+	bool foreign;
+};
+
+static void input_queue(struct engine *engine, const char *id, const struct stdin_write *s, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(engine, id, c, &e);
 	struct pending_input *in;
 	size_t queued = 0;
 
-	if (p && foreign && c->role != ROLE_OPERATOR && p->of_operator)
+	if (p && s->foreign && c->role != ROLE_OPERATOR && p->of_operator)
 		err_set(&e, ERR_NOT_ALLOWED,
 			"process '%s' was started by an operator, and may have access that agents do not get: only "
 			"operators can write to it (bailiff input)",
 			id);
 	else if (p && !p->stdin_pipe && !process_has_tty(p))
 		err_because(&e, ERR_STATE, REASON_NO_STDIN, "process '%s' has no standard input", id);
-	else if (p && p->stdin_closed && !process_has_tty(p) && !eof)
+	else if (p && p->stdin_closed && !process_has_tty(p) && !s->eof)
 		err_set(&e, ERR_STATE, "the standard input of '%s' is closed", id);
 	else if (p)
 		TAILQ_FOREACH (in, &p->inputs, link)
 			queued += in->len;
-	if (p && !e.code && n > INPUT_QUEUE_MAX)
+	if (p && !e.code && s->n > INPUT_QUEUE_MAX)
 		err_field(&e, "data", "at most %u bytes can be written at once", INPUT_QUEUE_MAX);
-	else if (p && !e.code && queued + n > INPUT_QUEUE_MAX)
+	else if (p && !e.code && queued + s->n > INPUT_QUEUE_MAX)
 		err_set(&e, ERR_EXHAUSTED, "the process does not read: %zu bytes wait for it already", queued);
 	if (e.code) {
-		reject_request(engine, id, eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);
+		reject_request(engine, id, s->eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);
 		return;
 	}
 	in = mem_zalloc(1, sizeof *in);
 	reply_copy(&in->reply, c, fn, ctx);
 	in->by = requester_of(c);
-	in->data = mem_dup(n ? data : "", n ? n : 1);
-	in->len = n;
-	in->eof = eof;
+	in->data = mem_dup(s->n ? s->data : "", s->n ? s->n : 1);
+	in->len = s->n;
+	in->eof = s->eof;
 	TAILQ_INSERT_TAIL(&p->inputs, in, link);
 	process_inputs_pump(p);
 }
@@ -345,25 +352,25 @@ static void input_queue(struct engine *engine, const char *id, const void *data,
 void engine_write_stdin(struct engine *engine, const char *process_id, const void *p, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx)
 {
-	input_queue(engine, process_id, p, n, false, true, c, fn, ctx);
+	input_queue(engine, process_id, &(struct stdin_write){ .data = p, .n = n, .foreign = true }, c, fn, ctx);
 }
 
 void engine_close_stdin(struct engine *engine, const char *process_id, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
-	input_queue(engine, process_id, NULL, 0, true, true, c, fn, ctx);
+	input_queue(engine, process_id, &(struct stdin_write){ .eof = true, .foreign = true }, c, fn, ctx);
 }
 
 void process_write_own(struct engine *engine, const char *process_id, const void *p, size_t n, const struct caller *c,
 		       engine_reply_fn fn, void *ctx)
 {
-	input_queue(engine, process_id, p, n, false, false, c, fn, ctx);
+	input_queue(engine, process_id, &(struct stdin_write){ .data = p, .n = n }, c, fn, ctx);
 }
 
 void process_close_own(struct engine *engine, const char *process_id, const struct caller *c, engine_reply_fn fn,
 		       void *ctx)
 {
-	input_queue(engine, process_id, NULL, 0, true, false, c, fn, ctx);
+	input_queue(engine, process_id, &(struct stdin_write){ .eof = true }, c, fn, ctx);
 }
 
 /*
