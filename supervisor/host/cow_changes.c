@@ -425,20 +425,19 @@ static int check_share(const struct cow_changes *c, const struct caller *caller,
  * The caller is copied without its trace and idempotency key: those belong to the call, whose memory may be gone when
  * the spawner replies. A request that comes before the run's own events are recorded waits for them.
  */
-void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
-			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,
-			 void *ctx)
+void cow_changes_request(struct cow_changes *c, const struct change_request *r, const struct caller *caller,
+			 engine_reply_fn fn, void *ctx)
 {
 	struct cow_changes_job *j;
 	struct err e = ERR_INIT;
 
-	if (strlen(process_id) >= sizeof j->key.id)
-		err_not_known(&e, "processId", process_id);
+	if (strlen(r->process_id) >= sizeof j->key.id)
+		err_not_known(&e, "processId", r->process_id);
 	if (e.code || check_share(c, caller, &e) < 0) {
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
-	j = job_new(c, op, process_id);
+	j = job_new(c, r->op, r->process_id);
 	j->fn = fn;
 	j->ctx = ctx;
 	j->caller = *caller;
@@ -446,18 +445,18 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 	j->caller.peer_fd = fcntl(caller->peer_fd, F_DUPFD_CLOEXEC, 3);
 	j->caller.request_id = j->request_id = mem_strdup(caller->request_id);
 	j->caller.trace_id = j->caller.idem_key = j->caller.idem_method = NULL;
-	j->source = change_op_needs_client(op) ? change_op_name(op) : NULL;
-	buf_append(&j->paths, paths, paths_len);
-	if (job_find(j, viewer, &e) < 0) {
+	j->source = change_op_needs_client(r->op) ? change_op_name(r->op) : NULL;
+	buf_append(&j->paths, r->paths.data, r->paths.len);
+	if (job_find(j, r->viewer, &e) < 0) {
 		job_fail(j, &e);
 		return;
 	}
-	if (op == CHANGE_OP_REVERT || !j->process.ended || run_is_recorded(j)) {
+	if (r->op == CHANGE_OP_REVERT || !j->process.ended || run_is_recorded(j)) {
 		job_begin(j);
 		return;
 	}
 	j->waiting = true;
-	cow_changes_on_ended(c, process_id);
+	cow_changes_on_ended(c, r->process_id);
 }
 
 void cow_changes_drop(struct cow_changes *c, const char *id) { job_send(job_new(c, CHANGE_OP_DROP, id)); }

@@ -36,13 +36,14 @@ struct cow_changes {
 void cow_changes_init(struct cow_changes *c, struct store *store, struct engine *engine, struct spawn_link *spawner);
 void cow_changes_done(struct cow_changes *c); /* open requests are not answered */
 
-/*
- * A client's request: LIST, DIFF (a list with the diffs themselves), APPLY, UNDO, DISCARD or REVERT. paths:
- * NUL-terminated strings one after another, none = all. `viewer`: the uid whose processes are visible, or VIEW_ANY_UID.
- */
-void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
-			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,
-			 void *ctx);
+struct change_request {
+	enum change_op op; /* LIST, DIFF (a list with the diffs themselves), APPLY, UNDO, DISCARD or REVERT */
+	const char *process_id;
+	uint32_t viewer;  /* the uid whose processes are visible, or VIEW_ANY_UID */
+	struct buf paths; /* NUL-terminated strings one after another, none = all; owned by the caller */
+};
+void cow_changes_request(struct cow_changes *c, const struct change_request *r, const struct caller *caller,
+			 engine_reply_fn fn, void *ctx);
 
 /*
  * Copies the layers of a run, or of a checkpoint, to another id: a new checkpoint, or a process that is about to start

@@ -49,7 +49,9 @@ static void discard_now(evutil_socket_t fd, short what, void *ctx)
 				  .role = ROLE_OPERATOR,
 				  .peer_fd = w->ports->find_peer(r->host, r->uid) };
 
-	cow_changes_request(w->changes, CHANGE_OP_DISCARD, r->id, 0, "", 0, &c, on_discarded, r);
+	const struct change_request discard = { .op = CHANGE_OP_DISCARD, .process_id = r->id };
+
+	cow_changes_request(w->changes, &discard, &c, on_discarded, r);
 }
 
 int cow_port_discard(void *host, const char *id, uint32_t uid) { return make_later(host, id, "", uid, discard_now); }

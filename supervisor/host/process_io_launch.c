@@ -153,8 +153,13 @@ int process_io_launch(struct process_io *io)
 	 * The spawner has more to do than the guard, so it is woken first. If the runtime dies between the two, the
 	 * gate closes and the init exits; nothing is committed before both are sent.
 	 */
-	spawn_link_start(&io->host->spawner, &io->key, io->flags, &io->names.expected, brief ? io->plan.data : NULL,
-			 io->plan.len, fds, n);
+	const struct spawn_launch s = { .key = &io->key,
+					.flags = io->flags,
+					.plan = brief ? io->plan.data : NULL,
+					.plan_len = io->plan.len,
+					.fds = fds,
+					.nfds = n };
+	spawn_link_start(&io->host->spawner, &s, &io->names.expected);
 	guard_link_deposit(&io->host->guard, &io->key, slots, x.ours);
 	process_io_take_fds(io, x.ours);
 	return 0;
@@ -198,8 +203,13 @@ int process_io_request_limits(struct process_io *io, const struct process_io *ho
 		fds[n++] = fd_take(&memfd);
 	fds[n++] = fd_take(&peer);
 	fds[n++] = pair[1];
-	spawn_link_limit(&io->host->spawner, &io->key, &holder->key, holder->pid, io->flags, brief ? plan.data : NULL,
-			 plan.len, fds, n);
+	const struct spawn_launch s = { .key = &io->key,
+					.flags = io->flags,
+					.plan = brief ? plan.data : NULL,
+					.plan_len = plan.len,
+					.fds = fds,
+					.nfds = n };
+	spawn_link_limit(&io->host->spawner, &s, &holder->key, holder->pid);
 	return 0;
 }
 

@@ -241,31 +241,29 @@ static void queue_request(struct spawn_link *l, const struct spawn_msg *m, const
 }
 
 /* The CPU tells the spawner which one to avoid (supervisor/spawner/cpu_affinity.h). */
-void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x,
-		      const void *plan, size_t plan_len, const int *fds, size_t nfds)
+void spawn_link_start(struct spawn_link *l, const struct spawn_launch *s, const struct port_expected *x)
 {
 	const struct spawn_msg m = { .kind = SPAWN_START,
-				     .flags = flags,
-				     .key = *key,
-				     .plan_len = plan ? (uint32_t)plan_len : 0,
+				     .flags = s->flags,
+				     .key = *s->key,
+				     .plan_len = s->plan ? (uint32_t)s->plan_len : 0,
 				     .token = x->token,
 				     .hint = x->hint,
 				     .cpu = sched_getcpu() };
 
-	queue_request(l, &m, plan, fds, nfds);
+	queue_request(l, &m, s->plan, s->fds, s->nfds);
 }
 
-void spawn_link_limit(struct spawn_link *l, const struct plan_key *key, const struct plan_key *holder, int32_t pid,
-		      uint32_t flags, const void *plan, size_t plan_len, const int *fds, size_t nfds)
+void spawn_link_limit(struct spawn_link *l, const struct spawn_launch *s, const struct plan_key *holder, int32_t pid)
 {
 	const struct spawn_msg m = { .kind = SPAWN_LIMIT,
-				     .flags = flags,
-				     .key = *key,
+				     .flags = s->flags,
+				     .key = *s->key,
 				     .holder = *holder,
 				     .pid = pid,
-				     .plan_len = plan ? (uint32_t)plan_len : 0 };
+				     .plan_len = s->plan ? (uint32_t)s->plan_len : 0 };
 
-	queue_request(l, &m, plan, fds, nfds);
+	queue_request(l, &m, s->plan, s->fds, s->nfds);
 }
 
 struct port_expected spawn_link_announce(struct spawn_link *l, uint64_t hint)

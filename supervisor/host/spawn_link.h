@@ -58,13 +58,18 @@ void spawn_link_listen(struct spawn_link *l, struct event_base *base);
 void spawn_link_done(struct spawn_link *l);
 /* The guard started another spawner. */
 void spawn_link_replace(struct spawn_link *l, int fd);
-/* Takes the descriptors. The plan is one of them, or, if it is not longer than SPAWN_INLINE_MAX, `plan`; else that is
- * NULL. */
-void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x,
-		      const void *plan, size_t plan_len, const int *fds, size_t nfds);
-/* LIMIT for a member of the holder with this pid and key; the plan and descriptors as above. */
-void spawn_link_limit(struct spawn_link *l, const struct plan_key *key, const struct plan_key *holder, int32_t pid,
-		      uint32_t flags, const void *plan, size_t plan_len, const int *fds, size_t nfds);
+/* A request with a plan: one of the descriptors, or, if it is not longer than SPAWN_INLINE_MAX, `plan`. */
+struct spawn_launch {
+	const struct plan_key *key;
+	uint32_t flags;
+	const void *plan; /* NULL = the first descriptor */
+	size_t plan_len;
+	const int *fds; /* taken */
+	size_t nfds;
+};
+void spawn_link_start(struct spawn_link *l, const struct spawn_launch *s, const struct port_expected *x);
+/* LIMIT for a member of the holder with this pid and key. */
+void spawn_link_limit(struct spawn_link *l, const struct spawn_launch *s, const struct plan_key *holder, int32_t pid);
 /* Announces that a start of this kind is likely to follow. Returns what to send with it; zeros if that is not possible
  * now. */
 struct port_expected spawn_link_announce(struct spawn_link *l, uint64_t hint);

@@ -418,9 +418,8 @@ void engine_sandbox_id(struct engine *g, const char *given, const struct caller 
 bool tool_evaluated_first(struct engine *g, const char *tool, struct tool_scope in) { return false; }
 
 /* There are no copy-on-write runs. */
-void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
-			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,
-			 void *ctx)
+void cow_changes_request(struct cow_changes *c, const struct change_request *r, const struct caller *caller,
+			 engine_reply_fn fn, void *ctx)
 {
 	abort();
 }
