@@ -124,6 +124,14 @@ static bool asks_editor(const struct turn_doc *t, const struct tool *tool)
 	       jval_bool(jval_get(t->options, "editor"), false);
 }
 
+/* A call never has more rights than the client that made it: agents can drive an operator's turn. */
+static void call_requester(const struct tool_call_doc *d, const struct turn_doc *t, struct requester *ret)
+{
+	turn_requester(t, ret);
+	if (!jval_is_str(jval_get(d->requestedBy, "role"), role_name(ROLE_OPERATOR)))
+		ret->role = ROLE_AGENT;
+}
+
 /* Starts the process of a call in the turn's sandbox. All but the shell get their arguments as standard input. */
 static void start_process(struct engine *engine, const struct tool_call_doc *d, const struct turn_doc *t,
 			  const struct tool *tool, json_t *args)
@@ -151,10 +159,7 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 	if (editor)
 		argv[argc++] = "--editor";
 	json_auto_t *where = turn_part_merged(engine, t, shell ? args : NULL);
-	/* A call never has more rights than the client that made it: agents can drive an operator's turn. */
-	turn_requester(t, &by);
-	if (!jval_is_str(jval_get(d->requestedBy, "role"), role_name(ROLE_OPERATOR)))
-		by.role = ROLE_AGENT;
+	call_requester(d, t, &by);
 	if (!json_object_get(where, "sandboxId"))
 		json_object_set_new(where, "sandboxId", json_string(SANDBOX_OF_THREAD));
 	if (shell)
@@ -359,70 +364,104 @@ static void artifact_facts(struct process *p, const struct tool_call_doc *d, str
 	}
 }
 
+/* How a call's process has ended, with what it wrote and the events that explain it. */
+struct call_end {
+	struct process_outcome outcome;
+	bool file_tool;
+	struct buf artifacts; /* a file tool: the ids of what it changed, as a JSON array */
+	struct ref_lookup found;
+	struct buf hooks; /* of `found` */
+	char category[64], message[512];
+};
+
+static void call_end_done(struct call_end *k)
+{
+	buf_done(&k->artifacts);
+	buf_done(&k->hooks);
+}
+
+/* The answer of a file tool; its start is enough: {"files":[…]} and {"error":…} come first in it or are all of it. */
+static void read_answer(struct process *p, const struct tool_call_doc *d, bool changes_files, struct call_end *k,
+			struct transaction *tx)
+{
+	struct engine *engine = p->engine;
+	const uint64_t size = p->streams[STREAM_STDOUT].size;
+	size_t want = size < ANSWER_READ ? (size_t)size : ANSWER_READ;
+	buf_auto struct buf answer = BUF_INIT;
+	char *at = buf_reserve(&answer, want);
+	ssize_t n = want ? engine->o.ports->peek_output(engine->o.host, p->id, STREAM_STDOUT, 0, at, want) : 0;
+	struct jw refs = jw_on(&k->artifacts);
+
+	buf_extend(&answer, n > 0 ? (size_t)n : 0);
+	struct jval all = jval_of(buf_cstr(&answer), answer.len), error = jval_get(all, "error");
+	jw_arr(&refs);
+	if (changes_files)
+		artifact_facts(p, d, jval_get(all, "files"), &refs, tx);
+	jw_arr_end(&refs);
+	/* The tool's own error says more than "exit code 1". */
+	if (error.type == JT_OBJECT && !k->outcome.clean && strcmp(k->outcome.category, "exit") == 0) {
+		snprintf(k->category, sizeof k->category, "tool");
+		jval_str(jval_get(error, "category"), k->category, sizeof k->category);
+		jval_str(jval_get(error, "message"), k->message, sizeof k->message);
+		k->outcome.category = k->category;
+		k->outcome.message = k->message;
+	}
+}
+
+static void end_fact(struct process *p, const struct tool_call_doc *d, const struct call_end *k, struct transaction *tx)
+{
+	const struct process_outcome *o = &k->outcome;
+	const struct process_stream *out = &p->streams[STREAM_STDOUT];
+	char preview[PREVIEW_BYTES + 1];
+	const char *shown = preview_of(p, STREAM_STDOUT, preview), *output = none_if_empty(out->ref);
+	const struct opt_int code = opt_int_if(o->exit_code >= 0, o->exit_code),
+			     part = opt_int_if(d->part != VIEW_ABSENT, d->part);
+	const struct json_value hooks = k->found.nhooks ? json_from_buf(&k->hooks) : JSON_NONE;
+	struct scope s = tool_call_scope(d);
+
+	s.process = p->id;
+	if (o->clean)
+		EMIT(tool_result, tx, s, .envelope.status = o->status, .exitCode = code, .rawOutputRef = output,
+		     .structuredContentRef = k->file_tool ? out->ref : NULL,
+		     .artifactRefs = k->file_tool ? json_from_buf(&k->artifacts) : JSON_NONE, .displayPreview = shown,
+		     .permissionRef = none_if_empty(k->found.permission), .sandboxRef = none_if_empty(k->found.sandbox),
+		     .hookRefs = hooks, .part = part);
+	else
+		EMIT(tool_failed, tx, s, .envelope = { .status = o->status, .status_reason = o->message },
+		     .category = o->category, .message = o->message,
+		     .retryable = opt_bool(strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0 ||
+					   strcmp(o->category, "transport") == 0),
+		     .advice = tool_advice(o->category), .exitCode = code, .rawOutputRef = output,
+		     .errorRef = none_if_empty(p->streams[STREAM_STDERR].ref), .displayPreview = shown,
+		     .permissionRef = none_if_empty(k->found.permission), .sandboxRef = none_if_empty(k->found.sandbox),
+		     .hookRefs = hooks, .part = part);
+}
+
 /* In the commit of the process's end: the result of the call, and for a file tool what it changed. */
 static void tool_ended(struct process *p, const struct process_outcome *outcome, struct transaction *tx)
 {
 	struct engine *engine = p->engine;
-	const struct process_stream *out = &p->streams[STREAM_STDOUT];
-	buf_auto struct buf text = BUF_INIT, answer = BUF_INIT, refs = BUF_INIT, hooks = BUF_INIT;
-	char category[64] = "tool", message[512] = "", preview[PREVIEW_BYTES + 1];
-	struct process_outcome o = *outcome;
-	struct jw r = jw_on(&refs);
+	__attribute__((cleanup(call_end_done))) struct call_end k = { .outcome = *outcome };
+	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct tool tool;
 	struct err e = ERR_INIT;
 
 	if (tool_call_read(engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
-	/* `over` follows, after the hooks. It does not for a process that was lost; a command that has left others
-	 * running has its hooks when they have ended. */
+	/*
+	 * `over` follows, after the hooks. It does not for a process that was lost; a command that has left others
+	 * running has its hooks when they have ended.
+	 */
 	if (p->state == PROCESS_ENDING)
 		strmap_put(&engine->calls->ending, d.toolCallId, engine);
-	bool file_tool = tool_find(engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) &&
-			 tool.builtin && tool.builtin != TOOL_SHELL;
-	jw_arr(&r);
-	if (file_tool) {
-		/* The start of the answer is enough: {"files":[…]} and {"error":…} come first in it or are all of it.
-		 */
-		size_t want = out->size < ANSWER_READ ? (size_t)out->size : ANSWER_READ;
-		char *at = buf_reserve(&answer, want);
-		ssize_t n = want ? engine->o.ports->peek_output(engine->o.host, p->id, STREAM_STDOUT, 0, at, want) : 0;
-		buf_extend(&answer, n > 0 ? (size_t)n : 0);
-		struct jval all = jval_of(buf_cstr(&answer), answer.len), error = jval_get(all, "error");
-		if (tool.runs == TOOL_RUNS_FILES)
-			artifact_facts(p, &d, jval_get(all, "files"), &r, tx);
-		/* The tool's own error says more than "exit code 1". */
-		if (error.type == JT_OBJECT && !o.clean && strcmp(o.category, "exit") == 0) {
-			jval_str(jval_get(error, "category"), category, sizeof category);
-			jval_str(jval_get(error, "message"), message, sizeof message);
-			o.category = category;
-			o.message = message;
-		}
-	}
-	jw_arr_end(&r);
-	const char *shown = preview_of(p, STREAM_STDOUT, preview), *output = none_if_empty(out->ref);
-	const struct opt_int code = opt_int_if(o.exit_code >= 0, o.exit_code),
-			     part = opt_int_if(d.part != VIEW_ABSENT, d.part);
-	struct ref_lookup found = { .hooks = jw_on(&hooks) };
-	struct scope s = tool_call_scope(&d);
-	find_refs(engine, p->id, &found);
-	const struct json_value by_hooks = found.nhooks ? json_from_buf(&hooks) : JSON_NONE;
-	s.process = p->id;
-	if (o.clean)
-		EMIT(tool_result, tx, s, .envelope.status = o.status, .exitCode = code, .rawOutputRef = output,
-		     .structuredContentRef = file_tool ? out->ref : NULL,
-		     .artifactRefs = file_tool ? json_from_buf(&refs) : JSON_NONE, .displayPreview = shown,
-		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
-		     .hookRefs = by_hooks, .part = part);
-	else
-		EMIT(tool_failed, tx, s, .envelope = { .status = o.status, .status_reason = o.message },
-		     .category = o.category, .message = o.message,
-		     .retryable = opt_bool(strcmp(o.status, "lost") == 0 || strcmp(o.status, "timed_out") == 0 ||
-					   strcmp(o.category, "transport") == 0),
-		     .advice = tool_advice(o.category), .exitCode = code, .rawOutputRef = output,
-		     .errorRef = none_if_empty(p->streams[STREAM_STDERR].ref), .displayPreview = shown,
-		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
-		     .hookRefs = by_hooks, .part = part);
+	k.file_tool = tool_find(engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) &&
+		      tool.builtin && tool.builtin != TOOL_SHELL;
+	if (k.file_tool)
+		read_answer(p, &d, tool.runs == TOOL_RUNS_FILES, &k, tx);
+	k.found.hooks = jw_on(&k.hooks);
+	find_refs(engine, p->id, &k.found);
+	end_fact(p, &d, &k, tx);
 }
 
 static bool tool_wanted(struct engine *engine, const char *call_id, const char *process_id)
