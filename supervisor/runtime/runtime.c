@@ -539,6 +539,19 @@ static int enter_sandbox(struct err *e)
 	return role_sandbox_enter(ROLE_SANDBOX_RUNTIME, own, countof(own), e);
 }
 
+static void start_timers(struct runtime *r)
+{
+	const struct timeval hour = { .tv_sec = RETENTION_S }, idle_check = { .tv_sec = IDLE_CHECK_S };
+
+	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);
+	loop_add(r->retention_ev, &hour);
+	event_active(r->retention_ev, EV_TIMEOUT, 0);
+	if (r->o->embedded) {
+		r->idle_ev = event_new(r->base, -1, EV_PERSIST, on_idle_check, r);
+		loop_add(r->idle_ev, &idle_check);
+	}
+}
+
 /*
  * The order matters:
  *
@@ -595,15 +608,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->screens.attended_ctx = r->control;
 	host_ports_listen(&r->host);
 	warn_of_audit(r);
-	const struct timeval hour = { .tv_sec = RETENTION_S };
-	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);
-	loop_add(r->retention_ev, &hour);
-	event_active(r->retention_ev, EV_TIMEOUT, 0);
-	if (r->o->embedded) {
-		const struct timeval every = { .tv_sec = IDLE_CHECK_S };
-		r->idle_ev = event_new(r->base, -1, EV_PERSIST, on_idle_check, r);
-		loop_add(r->idle_ev, &every);
-	}
+	start_timers(r);
 	return 0;
 }
 
