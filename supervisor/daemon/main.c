@@ -340,9 +340,9 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 	args_log(a, &d->o);
 }
 
-static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
+/* The paths that are handed to the parts. */
+static void resolve_paths(struct daemon *d)
 {
-	struct args runtime = { 0 }, spawner = { 0 }, proxy = { 0 }, otlp = { 0 }, upgraded = { 0 };
 	const char *const given[] = { d->home.paths.run, d->home.paths.state, d->home.paths.config };
 	for (size_t i = 0; i < countof(given); i++) {
 		if (!realpath(given[i], d->real[i]))
@@ -350,6 +350,12 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 	}
 	snprintf(d->otlp_cursor, sizeof d->otlp_cursor, "%.*s/otlp.cursor", PATH_MAX - 32, d->home.paths.state);
 	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
+}
+
+static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
+{
+	struct args runtime = { 0 }, spawner = { 0 }, proxy = { 0 }, otlp = { 0 }, upgraded = { 0 };
+	resolve_paths(d);
 	char fleet_program[PATH_MAX];
 	struct err e = ERR_INIT;
 	find_part("bailiff-fleet", fleet_program);
