@@ -186,7 +186,7 @@ static struct word_values removed_texts(struct analysis *r, const struct word_va
 		const size_t len = strlen(text);
 		bool found = false;
 
-		/* Whether a wildcard in the text matches is known for the text beside it only. */
+		/* Whether a wildcard in the text matches is known only for the adjacent text. */
 		if (t->text[i].glob && !(op == '%' && !longest && (*pattern == '.' || *pattern == '/')) &&
 		    !(op == '#' && longest && strcmp(pattern, "*/") == 0))
 			return unknown_texts();

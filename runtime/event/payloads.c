@@ -82,7 +82,7 @@ static inline bool always_certain(const void *member) { return true; }
 	_Generic((member), const struct json_value * : json_is_certain, default : always_certain)(member)
 
 /*
- * Whether the field that was written at `at` is as payload_check wants it. The type of a field's member is that of the
+ * Whether the field that was written at `at` satisfies payload_check. The type of a field's member is that of the
  * field, except for JSON, which is recognised by its first character.
  */
 static inline bool field_fits(const struct jw *w, size_t at, size_t key_len, const char *type, bool optional)

@@ -60,7 +60,7 @@ static int write_env_files(struct cli *c, struct jw *w)
 		if (c->opts.given[i].option != OPT_mcp_server_ENV_FILE)
 			continue;
 		if (!(equals = strchr(text, '=')) || equals == text)
-			return cli_usage(c, "option '--env-file' wants K=FILE, not '%s'", text);
+			return cli_usage(c, "option '--env-file' takes K=FILE, not '%s'", text);
 		mem_auto char *key = mem_strndup(text, (size_t)(equals - text));
 		if (!env_option_overridden(&c->opts, i, OPT_mcp_server_ENV_FILE, -1))
 			status = file_option_write(equals + 1, "--env-file", true, key, w);

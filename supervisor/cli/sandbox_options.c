@@ -180,7 +180,7 @@ int env_options_write(const struct opts *o, int env, int env_pass, struct jw *w,
 			continue;
 		equals = strchr(text, '=');
 		if (!equals || equals == text)
-			return err_field(e, "--env", "option '--env' wants K=V, not '%s'", text);
+			return err_field(e, "--env", "option '--env' takes K=V, not '%s'", text);
 		buf_auto struct buf key = BUF_INIT;
 		buf_append(&key, text, (size_t)(equals - text));
 		if (!overridden)

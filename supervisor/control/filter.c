@@ -42,7 +42,7 @@ static bool only_items(const struct filter *f)
 	if (f->all_types)
 		return false;
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
-		if (filter_wants(f, (enum event_type)t) && !item_is((enum event_type)t))
+		if (filter_accepts(f, (enum event_type)t) && !item_is((enum event_type)t))
 			return false;
 	return true;
 }
@@ -76,7 +76,7 @@ void filter_done(struct filter *f)
 		free(f->ids[i]);
 }
 
-bool filter_wants(const struct filter *f, enum event_type t)
+bool filter_accepts(const struct filter *f, enum event_type t)
 {
 	return f->all_types || (f->types[t / 8] & (1u << (t % 8)));
 }
@@ -97,7 +97,7 @@ bool filter_concerns(const struct filter *f, const struct event_view *ev)
 
 bool filter_match(const struct filter *f, const struct event_view *ev)
 {
-	return filter_wants(f, ev->type) && filter_concerns(f, ev);
+	return filter_accepts(f, ev->type) && filter_concerns(f, ev);
 }
 
 void filter_query(const struct filter *f, struct store_query *q)

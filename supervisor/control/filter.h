@@ -32,9 +32,9 @@ struct filter {
 /* From the parameters types, items, sessionId, threadId, turnId, taskId, processId, whichever the method has. */
 int filter_init(struct filter *f, const json_t *params, uint32_t uid, bool sees_all, struct err *e);
 void filter_done(struct filter *f);
-/* filter_match = filter_concerns (owner and ids) and filter_wants (type). */
+/* filter_match = filter_concerns (owner and ids) and filter_accepts (type). */
 bool filter_concerns(const struct filter *f, const struct event_view *ev);
-bool filter_wants(const struct filter *f, enum event_type t);
+bool filter_accepts(const struct filter *f, enum event_type t);
 bool filter_match(const struct filter *f, const struct event_view *ev);
 /* Selects an index of the store, if one helps. */
 void filter_query(const struct filter *f, struct store_query *q);

@@ -668,10 +668,8 @@ static int request_changes(struct call *c, enum change_op op, const char *proces
 	process_id = sandbox ? holder : process_id;
 	if (read_paths(given, &paths, e) < 0)
 		return -1;
-	const struct change_request request = {
-		.op = op, .process_id = process_id, .viewer = call_visible_uid(c), .paths = paths
-	};
-	cow_changes_request(changes, &request, &c->caller, call_engine_reply, c);
+	const struct change_request r = { op, process_id, call_visible_uid(c), paths };
+	cow_changes_request(changes, &r, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }
 

@@ -151,10 +151,10 @@ static bool one_event(void *ctx, const struct event_view *ev)
 	s->cursor = ev->sequence;
 	if (!filter_concerns(&s->filter, ev))
 		return true;
-	if (filter_wants(&s->filter, ev->type))
+	if (filter_accepts(&s->filter, ev->type))
 		write_event(p, ev, event_json);
 	int item = s->filter.items ? item_type(ev) : -1;
-	if (item >= 0 && filter_wants(&s->filter, (enum event_type)item))
+	if (item >= 0 && filter_accepts(&s->filter, (enum event_type)item))
 		write_event(p, ev, item_json);
 	return true;
 }

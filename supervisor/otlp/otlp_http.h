@@ -36,9 +36,9 @@ enum otlp_http_signal { OTLP_HTTP_TRACES, OTLP_HTTP_METRICS, OTLP_HTTP_SIGNALS }
 bool otlp_http_wanted(const struct otlp_http *p,
 		      enum otlp_http_signal signal); /* whether it has an endpoint and is not disabled */
 /*
- * Sends one body and blocks up to the signal's timeout (10 s by default). The signal must be wanted. Unless the result
- * is OTLP_HTTP_DONE, *e has the reason; with OTLP_HTTP_PARTLY, what was rejected. *ret_wait_ms is 0 unless the server
- * named a time.
+ * Sends one body and blocks up to the signal's timeout (10 s by default). The signal must be enabled
+ * (otlp_http_wanted). Unless the result is OTLP_HTTP_DONE, *e has the reason; with OTLP_HTTP_PARTLY, what was rejected.
+ * *ret_wait_ms is 0 unless the server named a time.
  */
 enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal signal, const struct buf *body,
 				     uint64_t *ret_wait_ms, struct err *e);

@@ -47,7 +47,7 @@ struct port_watch {
 };
 
 void port_watch_init(struct port_watch *w, bool on);
-/* Takes DIALER with its descriptor, and PORTS: the runtime wants the set again, because it was restarted. */
+/* Takes DIALER with its descriptor, and PORTS: the runtime was restarted and requests the set again. */
 void port_watch_take(struct port_watch *w, const struct status_msg *m, int *fd);
 /* The time until the next check, at most `other` (both in milliseconds; −1 = none). */
 int port_watch_timeout(const struct port_watch *w, int other);

@@ -34,7 +34,7 @@ int netpool_take(struct netpool *p, uid_t owner)
 	return p->count > 0 ? p->fd[--p->count] : -1;
 }
 
-bool netpool_wants(const struct netpool *p) { return p->asked && p->home >= 0 && p->count < NETPOOL_NEW; }
+bool netpool_is_short(const struct netpool *p) { return p->asked && p->home >= 0 && p->count < NETPOOL_NEW; }
 
 static void close_files(struct netpool_files *f)
 {
@@ -107,7 +107,7 @@ static void return_home(const struct netpool *p)
 void netpool_fill(struct netpool *p)
 {
 	if (unshare(CLONE_NEWNET) < 0) {
-		log_info("no network namespaces are made ahead: %s", strerror(errno));
+		log_info("cannot prebuild network namespaces: %s", strerror(errno));
 		netpool_done(p);
 		return;
 	}

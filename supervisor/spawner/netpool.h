@@ -57,7 +57,7 @@ int netpool_take(struct netpool *p, uid_t owner);
 /* Takes back, or closes, the namespace of a command of this user, all of whose processes must have ended. */
 void netpool_give_back(struct netpool *p, int fd, uid_t owner);
 /* Whether there are too few new ones: call netpool_fill when idle. */
-bool netpool_wants(const struct netpool *p);
+bool netpool_is_short(const struct netpool *p);
 /* Creates one namespace. */
 void netpool_fill(struct netpool *p);
 

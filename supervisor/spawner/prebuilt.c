@@ -556,7 +556,7 @@ static bool has_concurrent(const struct prebuilt_pool *pool, const struct prebui
 	return false;
 }
 
-/* Call before another command of this user can run: what has ended with nobody beside it stays out of its reach. */
+/* Call before another command of this user can run: what ended while no other command ran stays out of its reach. */
 static void note_exclusive(struct prebuilt_pool *pool, uid_t owner)
 {
 	for (size_t i = 0; i < pool->nleaves; i++) {

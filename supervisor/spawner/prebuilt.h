@@ -52,7 +52,7 @@ struct spawn_msg;
 #define PREBUILT_SHAPES 4 /* of generic ones that are remembered */
 #define PREBUILT_KEYS 4
 #define PREBUILT_KINDS (PREBUILT_SHAPES + PREBUILT_KEYS)
-#define PREBUILT_WANTED_MAX 8 /* of one kind that are built ahead */
+#define PREBUILT_WANTED_MAX 8 /* prebuilt sandboxes of one kind */
 #define PREBUILT_SPARE_MAX 16 /* of one kind that wait, or run a command and may come back */
 #define PREBUILT_POLLS_MAX (PREBUILT_KEYS * PREBUILT_SPARE_MAX)
 #define PREBUILT_GARBAGE_MAX 32
@@ -136,7 +136,7 @@ struct prebuilt_pool {
 		uint64_t token; /* of the request that it was checked for; 0 = none */
 		uint64_t ns;    /* when */
 		pid_t pid;      /* of the sandbox that passed the check */
-		unsigned skip;  /* announcements without a check, because the last check was in vain */
+		unsigned skip;  /* announcements without a check, because no start used the last one */
 	} early_check;
 	char name[24]; /* of this spawner's leaves */
 	unsigned serial;

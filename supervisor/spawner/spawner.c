@@ -452,7 +452,8 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 
 static bool has_chores(struct spawner *s)
 {
-	return prebuilt_has_garbage(&s->prebuilt) || netpool_wants(&s->netpool) || prebuilt_wanted_kind(&s->prebuilt);
+	return prebuilt_has_garbage(&s->prebuilt) || netpool_is_short(&s->netpool) ||
+	       prebuilt_wanted_kind(&s->prebuilt);
 }
 
 /*
@@ -464,7 +465,7 @@ static void do_chore(struct spawner *s)
 	struct prebuilt_kind *k = prebuilt_wanted_kind(&s->prebuilt);
 	if (prebuilt_has_garbage(&s->prebuilt))
 		prebuilt_collect_garbage(&s->prebuilt);
-	else if (netpool_wants(&s->netpool))
+	else if (netpool_is_short(&s->netpool))
 		netpool_fill(&s->netpool);
 	else if (k)
 		start_prebuilt(s, k);

@@ -67,7 +67,7 @@ struct spawner {
 	struct idmap idmap;                /* ids that stand for root */
 	struct netpool netpool;            /* prebuilt network namespaces */
 	struct socket_counter sockets;     /* of all sandboxes with a cgroup */
-	struct prebuilt_pool prebuilt;     /* sandboxes, built ahead */
+	struct prebuilt_pool prebuilt;     /* of sandboxes */
 	struct authority authority;        /* what root peers may do */
 	struct cow cow;                    /* copy-on-write runs and their helpers */
 	struct peer_files_helpers helpers; /* which open files as their peer */

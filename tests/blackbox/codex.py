@@ -107,7 +107,7 @@ class Codex:
             try:
                 message = self.lines.get(timeout=max(0.01, end - time.monotonic()))
             except queue.Empty:
-                raise AssertionError(f"waited {patience:.0f} s in vain: {what}") from None
+                raise AssertionError(f"waited {patience:.0f} s without success: {what}") from None
             assert message is not None, f"the executor has gone before: {what}"
             assert "jsonrpc" not in message, message
             if "method" in message:

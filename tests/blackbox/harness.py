@@ -66,7 +66,7 @@ def until(what, condition, patience=PATIENCE):
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"waited {patience:.0f} s in vain: {what}")
+            raise AssertionError(f"waited {patience:.0f} s without success: {what}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
 

@@ -225,7 +225,7 @@ class Sdk(Client):
                     return value
                 assert not self.ended, f"the client left while the test waited for {what}"
                 left = end - time.monotonic()
-                assert left > 0, f"waited {PATIENCE:.0f} s in vain: {what}"
+                assert left > 0, f"waited {PATIENCE:.0f} s without success: {what}"
                 self.changed.wait(min(left, 0.2))
 
     def close(self):

@@ -379,7 +379,7 @@ def test_files_of_the_daemon_are_hidden(home):
 def test_loginuid_cannot_be_changed(home):
     if not os.path.exists("/proc/self/loginuid"):
         raise Skip("a kernel without audit")
-    for _ in range(6):  # also in sandboxes that were built ahead
+    for _ in range(6):  # also in prebuilt sandboxes
         run(home, "! (echo 12345 >/proc/self/loginuid) 2>/dev/null && test \"$(cat /proc/self/loginuid)\" != 12345", cwd=home.work)
 
 
@@ -667,7 +667,7 @@ def test_a_command_may_use_every_processor_that_the_daemon_was_given(home):
     ours = ",".join(map(str, sorted(os.sched_getaffinity(0))))
     told = ["/usr/bin/python3", "-c", "import os; print(*sorted(os.sched_getaffinity(0)), sep=',', end='')"]
     with home.rpc() as rpc:
-        for _ in range(4):   # also in sandboxes that were built ahead
+        for _ in range(4):   # also in prebuilt sandboxes
             started, _ = rpc.run(told)
             assert rpc.outputs(started["processId"])["stdout"].decode() == ours, (rpc.outputs(started["processId"]), ours)
     one = min(os.sched_getaffinity(0))

@@ -150,7 +150,7 @@ def test_endless_orphans_do_not_block_the_init(home):
 
 
 def test_cpu_time_of_unreaped_children_counts(home):
-    """Of children that are reaped by the kernel nothing is left to be counted, but in a cgroup; on a sandbox of its own and on those built ahead."""
+    """Of children that are reaped by the kernel nothing is left to be counted, but in a cgroup; in a new sandbox and in prebuilt ones."""
     repository(home)
     with home.rpc() as rpc:
         for _ in range(4):

@@ -1,6 +1,6 @@
 """Nothing of a command is there for the next one in the same workspace, nor for a parallel one.
 
-From the second time on commands get sandboxes that were built ahead (architecture.md): whatever those had in common with one that was used
+From the second time on commands get prebuilt sandboxes (architecture.md): whatever those had in common with one that was used
 before, or with each other, would show here.
 """
 

@@ -31,7 +31,7 @@ until_true() { # command…: at most a minute
 	tries=0
 	until "$@" >/dev/null 2>&1; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 600 ] || { echo "waited in vain for: $*"; return 1; }
+		[ "$tries" -lt 600 ] || { echo "timed out waiting for: $*"; return 1; }
 		sleep 0.1
 	done
 }

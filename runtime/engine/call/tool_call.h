@@ -147,7 +147,7 @@ void tool_hooks_follow(struct transaction *tx, const char *call_id);
 /* The call has ended, and its result must not be read yet: hooks may replace it. */
 bool tool_hooks_pending(struct engine *engine, const char *call_id);
 size_t tool_hooks_pending_parts(struct engine *engine, const char *turn_id); /* calls of its input, likewise */
-/* After a restart: the results of calls are held back until the hooks that still look at them have answered. */
+/* After a restart: the results of calls are held back until the hooks that check them have answered. */
 void tool_hooks_recover(struct engine *engine);
 /*
  * The same for calls that ended just before the restart, whose results nothing has read: runs the hooks of those for

@@ -129,8 +129,8 @@ static void run_start(struct hook_run *r)
 		struct err e = ERR_INIT;
 
 		err_set(&e, ERR_EXHAUSTED,
-			"what it looks at is about %zu files, each of which it would be run for, and %u times in all "
-			"is the most; make it several calls",
+			"the call names %zu files, and the hook runs once for each, at most %u times; split it into "
+			"several calls",
 			group->beyond, HOOK_RUNS_MAX);
 		hook_refused(engine, r->process_id, &e, NULL, 0);
 		return;

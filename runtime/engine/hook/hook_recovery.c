@@ -1,6 +1,6 @@
 /*
  * Hooks after a restart. A step that waited for hooks was not evaluated and does not run; hooks whose answer nothing
- * waits for keep running. So do those that look at a result, which is still not read before they have answered.
+ * waits for keep running. So do those that check a result, which is still not read before they have answered.
  *
  * Denying is the safe outcome: the request was never evaluated, the connection of its client is gone, and the policy
  * may have changed. Starts with an owner are not ended here; the owner repeats them during its own recovery, and their

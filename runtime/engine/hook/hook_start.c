@@ -295,7 +295,7 @@ void hook_cancel(struct process *p, const char *reason)
 	if (!w || w->cancelled)
 		return;
 	w->cancelled = mem_strdup(reason ? reason : "it was ended");
-	hook_group_cancel(w->group, "what it looks at was ended");
+	hook_group_cancel(w->group, "the start that it checks was ended");
 }
 
 /* ---- continuing with their answers ---- */

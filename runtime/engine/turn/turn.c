@@ -285,7 +285,7 @@ static int submit_again(struct engine *engine, struct transaction *tx, const str
 }
 
 /*
- * The thread may be busy: then the turn is queued, or rejected if the client wants that. Otherwise it starts in the
+ * The thread may be busy: then the turn is queued, or rejected if the client requests that. Otherwise it starts in the
  * same commit, unless hooks have to run first.
  */
 static void submit_turn(struct engine *engine, struct transaction *tx, const struct turn_request *r,

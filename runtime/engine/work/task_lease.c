@@ -37,7 +37,7 @@ static uint64_t grace_ns(const struct task *t)
 	return recorded_lease_ms(t, RECOVERY_MS * RECOVERY_PART) / RECOVERY_PART * 1000000;
 }
 
-/* The fleet computes the end from when it has sent its renewal, so it is never more than a lease ahead. */
+/* The fleet computes the end from when it has sent its renewal, so it is never more than a lease in the future. */
 static int check_until(struct engine *engine, const json_t *until, uint64_t lease_ms, struct err *e)
 {
 	const uint64_t now_ms = engine_now(engine) / 1000000;
@@ -46,7 +46,7 @@ static int check_until(struct engine *engine, const json_t *until, uint64_t leas
 	if (!json_is_integer(until) || ms <= 0)
 		return err_field(e, "leaseUntil", "must be a time of the boot clock in milliseconds");
 	if ((uint64_t)ms > now_ms + lease_ms)
-		return err_field(e, "leaseUntil", "must be at most %llu ms (the lease) ahead: it is now %llu",
+		return err_field(e, "leaseUntil", "must be at most %llu ms (the lease) in the future: it is now %llu",
 				 (unsigned long long)lease_ms, (unsigned long long)now_ms);
 	if ((uint64_t)ms <= now_ms)
 		return err_at(e, ERR_EXPIRED, "leaseUntil", "the lease is over already");

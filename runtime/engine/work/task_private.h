@@ -164,7 +164,7 @@ bool task_agent_open(struct engine *engine, const char *task_id);
 void task_agent_end(struct engine *engine, const char *task_id, const char *reason);
 
 /* task_lease.c */
-/* leaseUntil is ahead by no more than the lease, and given with `fleet`. */
+/* leaseUntil is in the future by no more than the lease, and given with `fleet`. */
 int task_lease_check(struct engine *engine, const json_t *params, struct err *e);
 void task_lease_begin(struct engine *engine, const char *task_id, const json_t *params);
 int task_lease_holds(struct engine *engine, const struct task *t, struct err *e);

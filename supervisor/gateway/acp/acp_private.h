@@ -154,7 +154,7 @@ void acp_update_other(struct acp_session *s, const json_t *event);
 /* Forgets what was shown; before each turn. */
 void acp_update_reset(struct acp_session *s);
 void acp_update_done(struct acp_session *s);
-bool acp_update_wants(struct jval type);
+bool acp_update_handles(struct jval type);
 json_t *acp_update_types(void);
 
 /* ---- acp_question ---- */

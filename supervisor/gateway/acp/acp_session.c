@@ -177,7 +177,7 @@ static void on_event(void *ctx, struct jval text)
 	struct jval type = jval_get(text, "type");
 	bool mode = jval_is_str(type, "policy.changed");
 
-	if (s->opening != ACP_OPEN || (!mode && (!s->prompt_id || !acp_update_wants(type))))
+	if (s->opening != ACP_OPEN || (!mode && (!s->prompt_id || !acp_update_handles(type))))
 		return;
 	json_auto_t *event = json_loadb(text.text, text.len, JSON_ALLOW_NUL, NULL);
 	if (mode)

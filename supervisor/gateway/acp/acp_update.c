@@ -431,7 +431,7 @@ static const struct {
 	{ "turn.failed", on_turn_ended, false },
 };
 
-bool acp_update_wants(struct jval type)
+bool acp_update_handles(struct jval type)
 {
 	for (size_t i = 0; i < countof(updates); i++)
 		if (jval_is_str(type, updates[i].type))

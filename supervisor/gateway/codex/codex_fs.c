@@ -246,7 +246,8 @@ static void handle_result(struct codex_call *c, json_t *result)
 }
 
 /*
- * Policy wants an approval. File methods do not wait for one (codex_server terminates the process), so the call fails.
+ * Policy requires an approval. File methods do not wait for one (codex_server terminates the process), so the call
+ * fails.
  */
 static bool reject_asked(struct codex_call *c, const json_t *result)
 {

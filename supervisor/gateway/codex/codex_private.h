@@ -54,7 +54,7 @@ struct codex_server {
 	struct strmap threads;        /* client's thread id → daemon's, a heap string */
 	struct strmap handles;        /* struct codex_handle */
 	struct strmap sandboxes;      /* ids of the session's sandboxes, which end with the client */
-	struct strmap file_questions; /* processes of file methods for which policy wants an approval */
+	struct strmap file_questions; /* processes of file methods that policy asks a person about */
 	struct event later;           /* sends more output when the client has read some */
 	char *tool;                   /* bailiff-tool */
 };

@@ -72,8 +72,8 @@ static void on_event(void *ctx, struct jval event)
 
 	if (jval_is_str(jval_get(event, "type"), "permission.evaluated")) {
 		/*
-		 * Policy wants an approval for a file method. File methods run often and unattended, so the answer is
-		 * no. Approvals that other clients of the session wait for are left alone.
+		 * Policy requires an approval for a file method. File methods run often and unattended, so the answer
+		 * is no. Approvals that other clients of the session wait for are left alone.
 		 */
 		char id[CODEX_ID_MAX], why[sizeof(CODEX_FILE_REASON) + 1];
 

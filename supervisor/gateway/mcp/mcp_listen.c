@@ -87,7 +87,7 @@ void mcp_method_listen(struct mcp_call *c)
 	send_notification(p, "notifications/subscriptions/acknowledged", json_pack("{sO}", "notifications", agreed));
 }
 
-static bool wants_value(const struct mcp_call_private *p, const char *list, const char *value)
+static bool lists_value(const struct mcp_call_private *p, const char *list, const char *value)
 {
 	const json_t *one;
 	size_t i;
@@ -113,12 +113,12 @@ static void mcp_listen_list(struct mcp_session *m, const char *what)
 }
 
 /* Whether a call listens to this resource. */
-static bool mcp_listen_wants(const struct mcp_session *m, const char *uri)
+static bool is_listened_to(const struct mcp_session *m, const char *uri)
 {
 	const struct mcp_call_private *p;
 
 	TAILQ_FOREACH (p, &m->calls, entry)
-		if (wants_value(p, "resourceSubscriptions", uri))
+		if (lists_value(p, "resourceSubscriptions", uri))
 			return true;
 	return false;
 }
@@ -129,7 +129,7 @@ static void mcp_listen_resource(struct mcp_session *m, const char *uri)
 	struct mcp_call_private *p;
 
 	TAILQ_FOREACH (p, &m->calls, entry)
-		if (wants_value(p, "resourceSubscriptions", uri))
+		if (lists_value(p, "resourceSubscriptions", uri))
 			send_notification(p, "notifications/resources/updated", json_pack("{ss}", "uri", uri));
 }
 
@@ -138,7 +138,7 @@ void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task)
 	struct mcp_call_private *p;
 
 	TAILQ_FOREACH (p, &m->calls, entry)
-		if (wants_value(p, "taskIds", id))
+		if (lists_value(p, "taskIds", id))
 			send_notification(p, "notifications/tasks", json_deep_copy(task));
 }
 
@@ -173,7 +173,7 @@ void mcp_session_resource_updated(struct mcp_session *m, const char *uri)
 {
 	if (!mcp_is_behind(m))
 		mcp_listen_notify_updated(m, uri);
-	else if (json_object_get(m->subscribed, uri) || mcp_listen_wants(m, uri))
+	else if (json_object_get(m->subscribed, uri) || is_listened_to(m, uri))
 		json_object_set_new(m->unsent, uri, json_true());
 }
 

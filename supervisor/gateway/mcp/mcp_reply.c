@@ -106,7 +106,7 @@ void mcp_reply_page(struct mcp_call *c, const char *member, mcp_reply_row_fn row
 		return;
 	}
 	result = json_pack("{so}", member, rows);
-	/* One row ahead, so that a full last page does not lead to an empty one. */
+	/* Reads one more row, so that a full last page does not lead to an empty one. */
 	one = one ? row(c, (size_t)at) : NULL;
 	if (one) {
 		snprintf(next, sizeof(next), CURSOR "%ld", at);

@@ -75,7 +75,7 @@ static inline struct status_msg run_in(const char *script, const struct plan_mou
 		.kind = PLAN_MOUNT_SYSTEM, .path = "/" \
 	}
 
-static inline void setup_ahead(void)
+static inline void setup_prebuilt(void)
 {
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
 	setenv("RIG_PREBUILT", "1", 1);
@@ -167,10 +167,11 @@ static inline struct status_msg failing(const struct run_spec *s)
 static inline bool has_proc(void) { return code("test -d /proc/self") == 0; }
 
 /* int main(int argc, char **argv) { return PRIVATE_ROOT_SUITE(argc, argv, "noun", a_test, another_test); } */
-#define PRIVATE_ROOT_SUITE(argc, argv, name, ...)                                                                   \
-	rig_suite(argc, argv, name,                                                                                 \
-		  (const struct suite_case[]){ { "runs", setup, teardown, 300, SUITE_TESTS(__VA_ARGS__) },          \
-					       { "ahead", setup_ahead, teardown, 300, SUITE_TESTS(__VA_ARGS__) } }, \
+#define PRIVATE_ROOT_SUITE(argc, argv, name, ...)                                                    \
+	rig_suite(argc, argv, name,                                                                  \
+		  (const struct suite_case[]){                                                       \
+			  { "runs", setup, teardown, 300, SUITE_TESTS(__VA_ARGS__) },                \
+			  { "prebuilt", setup_prebuilt, teardown, 300, SUITE_TESTS(__VA_ARGS__) } }, \
 		  2)
 
 /* A socket whose peer is another user. */

@@ -24,7 +24,7 @@ static bool has_pool(struct netpool *p)
 {
 	netpool_init(p, geteuid() == 0 && access("/proc/self/net/snmp6", R_OK) == 0);
 	(void)!netpool_take(p, OWNER);
-	if (netpool_wants(p))
+	if (netpool_is_short(p))
 		netpool_fill(p);
 	return p->count == 1;
 }
