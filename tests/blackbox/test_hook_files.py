@@ -82,14 +82,14 @@ def test_number_of_files_per_call_is_limited_for_hooks():
     with Hooked({"PreToolUse": [entry("cat >/dev/null", MATCHER)]}) as home, home.rpc() as rpc:
         turn = client_turn(rpc, home)
         done = invoke(rpc, turn, "apply_patch", **add(*names))
-        assert done["status"] == "failed" and "about 65 files" in done["error"]["message"], done
+        assert done["status"] == "failed" and "names 65 files" in done["error"]["message"], done
         assert invoke(rpc, turn, "apply_patch", **add(*names[:3]))["status"] == "completed"
         assert not os.path.exists(home.made("f64")) and os.path.exists(home.made("f2"))
         valid(home, rpc)
     with Hooked({"PostToolUse": [entry("cat >/dev/null", MATCHER)]}) as home, home.rpc() as rpc:
         assert invoke(rpc, client_turn(rpc, home), "apply_patch", **add(*names))["status"] == "completed"
         failed = hooks_of(rpc, "hook.failed", "post_tool_use")
-        assert len(failed) == 1 and "about 65 files" in failed[0]["payload"]["message"], failed
+        assert len(failed) == 1 and "names 65 files" in failed[0]["payload"]["message"], failed
         valid(home, rpc)
 
 
