@@ -6,6 +6,7 @@
 #include "runtime/view/projections.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 
 #include <pthread.h>
@@ -119,4 +120,12 @@ int view_project(struct models *m, const struct event_view *ev, struct err *e)
 int view_project_speculative(struct models *m, const struct event_view *ev, struct err *e)
 {
 	return project_event(m, ev, true, e);
+}
+
+char *view_policy_file_key(const char *layer, const char *file, uint32_t uid)
+{
+	char name[HASH_SHA256_TEXT];
+
+	hash_sha256_text(file, strlen(file), name);
+	return mem_printf("policy.%s.%u.%.16s", layer, uid, name);
 }

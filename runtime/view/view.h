@@ -164,6 +164,9 @@ struct view_process_query {
  */
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e);
 
+/* The value of the store's metadata that has the last recorded hash of a policy file. The caller frees the name. */
+char *view_policy_file_key(const char *layer, const char *file, uint32_t uid);
+
 /*
  * A search for the documents of a session and of everything that belongs to it, for session.expired. They are read as
  * committed, in steps: before and after the search, ask store_events and store_undispatched whether the session has

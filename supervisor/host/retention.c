@@ -6,7 +6,6 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
@@ -34,7 +33,7 @@ struct retention {
 	uint64_t floor, idem_before_us;
 	uint64_t quiet_since;     /* a session with an event after this one stays */
 	bool all;                 /* except the newest event: retention's own events are removed too */
-	uint64_t policies_after;  /* policy.changed up to this one were looked at */
+	uint64_t policies_after;  /* policy.changed up to this one were checked */
 	struct leaving *leaving;  /* the session whose documents are being collected, or NULL */
 	char after[VIEW_KEY_MAX]; /* processes, later sessions, up to this one were checked */
 	retention_done_fn done;
@@ -354,8 +353,8 @@ static bool forget_policy(void *ctx, const struct event_view *ev)
 	f->retention->policies_after = ev->sequence;
 	if (ev->type == EVENT_POLICY_CHANGED && file.type == JT_STRING) {
 		mem_auto char *layer = jval_strdup(event_payload_member(ev, "layer")), *name = jval_strdup(file);
-		mem_auto char *key = policy_file_key(layer ? layer : "", name,
-						     (uint32_t)jval_uint(event_payload_member(ev, "uid"), 0));
+		mem_auto char *key = view_policy_file_key(layer ? layer : "", name,
+							  (uint32_t)jval_uint(event_payload_member(ev, "uid"), 0));
 
 		if (store_meta_get(f->retention->store, key, &kept, &e) == 0 && jval_is_str(hash, buf_cstr(&kept)))
 			store_batch_meta(f->batch, key, NULL, 0);
@@ -397,7 +396,7 @@ static void on_policies_forgotten(void *ctx, const struct store_result *result)
 
 /* ---- the sessions in turn ---- */
 
-/* The next session that may leave. NULL: none of those that were looked at; *ret_last: there are no others. */
+/* The next session that may leave. NULL: none of those that were checked; *ret_last: there are no others. */
 static struct leaving *next_session(struct retention *r, uint64_t until_ns, bool *ret_last, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;

@@ -198,8 +198,6 @@ void engine_policy_is(struct engine *engine, const char *layer, const char *hash
 /* The same for a file that applies to one uid only: a workspace's or a user's. */
 void engine_policy_file_is(struct engine *engine, const char *layer, const char *file, uint32_t uid, const char *hash,
 			   const char *summary);
-/* The name of the value in the store's metadata that has the file's last recorded hash. The caller frees it. */
-char *policy_file_key(const char *layer, const char *file, uint32_t uid);
 
 /* ---- requests ---- */
 

@@ -1,6 +1,5 @@
 #include "runtime/engine/policy/policy_lookup.h"
 
-#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
@@ -240,18 +239,10 @@ void engine_policy_is(struct engine *engine, const char *layer, const char *hash
 	policy_is(engine, key, layer, NULL, 0, hash, summary);
 }
 
-char *policy_file_key(const char *layer, const char *file, uint32_t uid)
-{
-	char name[HASH_SHA256_TEXT];
-
-	hash_sha256_text(file, strlen(file), name);
-	return mem_printf("policy.%s.%u.%.16s", layer, uid, name);
-}
-
 void engine_policy_file_is(struct engine *engine, const char *layer, const char *file, uint32_t uid, const char *hash,
 			   const char *summary)
 {
-	mem_auto char *key = policy_file_key(layer, file, uid);
+	mem_auto char *key = view_policy_file_key(layer, file, uid);
 
 	policy_is(engine, key, layer, file, uid, hash, summary);
 }

@@ -361,7 +361,7 @@ void engine_complete_task(struct engine *engine, const json_t *params, const str
 	finish_verb(tx, &t, "completed");
 }
 
-/* With autoComplete: its worker succeeded while something was missing, and nothing is missing any more. */
+/* With autoComplete: its worker succeeded while something was missing, and nothing is missing now. */
 static void complete_waiting(struct engine *engine, const char *task_id)
 {
 	task_auto struct task t = TASK_INIT;
