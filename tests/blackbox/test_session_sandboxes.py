@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 import harness
-from filesystems import copied_etc, drive, replaced_resolver
+from filesystems import copied_etc, drive, mounted, replaced_resolver
 from harness import Home, until
 from test_sandboxes import INVALID, closed_event, create, listed, said
 
@@ -298,6 +298,29 @@ def test_copy_on_write_sandbox_ends_when_its_workspace_was_replaced_on_the_host(
         rpc.call("apply_changes", sandboxId=sandbox)
         with open(os.path.join(work, "file")) as f:
             assert f.read() == "before\nchanged\n" and sorted(os.listdir(work)) == ["added", "file"]
+
+
+def test_changes_are_not_applied_to_another_folder_with_the_same_inode():
+    """A file system gives the inode of a removed folder to the next one, once nothing has it open any longer."""
+    with mounted("ext4") as top, Home() as home:
+        work = os.path.join(top, "project")
+
+        def make():
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(work)
+            os.mkdir(work)
+            return os.stat(work).st_ino
+        inode = make()
+        with home.rpc() as rpc:
+            sandbox = create(rpc, home, cwd=work, cow=True)
+            said(rpc, sandbox, "echo new > added")
+            rpc.call("close_sandbox", sandboxId=sandbox)
+        home.stop()
+        until("the inode is used again", lambda: make() == inode)
+        home.start()
+        with home.rpc() as rpc:
+            e = rpc.fails("apply_changes", sandboxId=sandbox)
+            assert "a write root is no longer the directory that it was" in e.message and os.listdir(work) == [], e
 
 
 def test_sandbox_ends_when_a_hidden_path_appears_on_the_host(home):
