@@ -259,8 +259,8 @@ static int read_diff(struct cli *c, struct jval process, struct jval change, str
 		buf_done(&piece.bytes);
 		return r;
 	}
-	if (jval_is_str(jval_get(change, "type"), "directory"))
-		return 0;
+	if (jval_is_str(jval_get(change, "type"), "directory") && !jval_is_str(jval_get(change, "change"), "modified"))
+		return 0; /* a modified one may be in place of a file */
 	struct jval path = jval_get(change, "path");
 	jw_kraw(&q.w, "processId", process.text, process.len);
 	jw_karr(&q.w, "paths");

@@ -1,4 +1,7 @@
-/* Writes diffs in git's format: a header with the file's name and mode, then the hunks if both versions are text. */
+/*
+ * Writes diffs in git's format: a header with the file's name and mode, then the hunks if both versions are text. A
+ * directory has no version: what takes its place is a new file, and a file in whose place a directory is was deleted.
+ */
 
 #include "supervisor/spawner/cow.h"
 
@@ -15,9 +18,8 @@
 #define DIFF_MAX (256u * 1024)
 
 /* Returns 0 if read, 1 if not text, 2 if too long, −1 if it cannot be read. */
-static int read_version(const struct cow_spot *s, bool upper, struct buf *out)
+static int read_version(const struct cow_spot *s, bool upper, const struct stat *st, struct buf *out)
 {
-	const struct stat *st = upper ? &s->upper : &s->host;
 	if (!st->st_mode)
 		return 0;
 	if (S_ISLNK(st->st_mode)) {
@@ -74,9 +76,9 @@ static void put_version(const struct cow_walk *w, const struct stat *st, const c
 	put_text(out, st->st_mode && strchr(relative_path(w), ' ') ? "\t\n" : "\n");
 }
 
-static void put_header(const struct cow_walk *w, const struct cow_spot *s, const struct stat *after, struct buf *out)
+static void put_header(const struct cow_walk *w, const struct stat *before, const struct stat *after, struct buf *out)
 {
-	unsigned old_mode = git_mode(s->host.st_mode), new_mode = git_mode(after->st_mode);
+	unsigned old_mode = git_mode(before->st_mode), new_mode = git_mode(after->st_mode);
 	put_text(out, "diff --git ");
 	diff_name("a/", relative_path(w), out);
 	put_text(out, " ");
@@ -93,25 +95,28 @@ static void put_header(const struct cow_walk *w, const struct cow_spot *s, const
 void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *out)
 {
 	static const struct stat nothing;
-	const struct stat *after = s->kind == CHANGE_KIND_DELETED ? &nothing : &s->upper;
+	const struct stat *before = S_ISDIR(s->host.st_mode) ? &nothing : &s->host;
+	const struct stat *after = s->kind == CHANGE_KIND_DELETED || S_ISDIR(s->upper.st_mode) ? &nothing : &s->upper;
 	buf_auto struct buf a = BUF_INIT, b = BUF_INIT, hunks = BUF_INIT;
-	if (S_ISDIR(s->host.st_mode) || S_ISDIR(after->st_mode) || s->type == CHANGE_TYPE_OTHER)
+	if ((!before->st_mode && !after->st_mode) || s->type == CHANGE_TYPE_OTHER)
 		return;
-	int old = read_version(s, false, &a), new = after->st_mode ? read_version(s, true, &b) : 0;
+	int old = read_version(s, false, before, &a), new = read_version(s, true, after, &b);
 	if (old < 0 || new < 0)
 		return;
-	put_header(w, s, after, out);
+	if (S_ISDIR(s->host.st_mode))
+		put_text(out, "# it replaces a directory, with everything in it\n");
+	put_header(w, before, after, out);
 	if (old == 0 && new == 0 && (!diff_unified(buf_cstr(&a), a.len, buf_cstr(&b), b.len, &hunks)))
 		return;
 	if (old == 1 || new == 1) {
-		put_differ(w, &s->host, after, "Binary files ", " differ\n", out);
+		put_differ(w, before, after, "Binary files ", " differ\n", out);
 		return;
 	}
 	if (old || new || hunks.len > DIFF_MAX) {
-		put_differ(w, &s->host, after, "Files ", " differ (too long to show)\n", out);
+		put_differ(w, before, after, "Files ", " differ (too long to show)\n", out);
 		return;
 	}
-	put_version(w, &s->host, "--- ", "a/", out);
+	put_version(w, before, "--- ", "a/", out);
 	put_version(w, after, "+++ ", "b/", out);
 	buf_append(out, hunks.data, hunks.len);
 }

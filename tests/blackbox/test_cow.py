@@ -113,6 +113,20 @@ def test_diffs_can_be_applied_with_git(home):
         assert os.readlink(os.path.join(copy, "link")) == "edited" and os.stat(os.path.join(copy, "mode")).st_mode & 0o111
 
 
+def test_diffs_show_what_replaces_a_directory_or_a_file(home):
+    """Applying such a change removes everything that was there."""
+    put(os.path.join(home.work, "folder", "inside"), "old\n")
+    put(os.path.join(home.work, "file"), "content\n")
+    with home.rpc() as rpc:
+        process = run(rpc, home, "rm -r folder; echo new > folder; rm file; mkdir file; echo x > file/below")
+        found = changes(rpc, home, process)
+        text = rpc.output(found["folder"]["diffRef"]).decode()
+        assert text == ("# it replaces a directory, with everything in it\ndiff --git a/folder b/folder\nnew file mode 100644\n"
+                        "--- /dev/null\n+++ b/folder\n@@ -0,0 +1 @@\n+new\n"), text
+    shown = home.cli("diff", process).text
+    assert "deleted file mode" in shown and "-content" in shown and "# it replaces a directory" in shown, shown
+
+
 NAMES = ["x\n--- /dev/null\n+++ b/planted\n@@ -0,0 +1 @@\n+planted", "tab\tand space", " around ", 'q"uo\\te', "es\x1b]52;c;\x07", "\xe4", "plain"]
 WRITE_NAMES = f"""python3 - <<'END'
 import os
