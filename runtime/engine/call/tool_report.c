@@ -8,6 +8,7 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/session/turn_owner.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/session/waiter.h"
 

@@ -9,6 +9,7 @@
 #include "runtime/engine/core/id_list.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/process/process.h"
+#include "runtime/engine/session/turn_owner.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/turn/turn.h"
 #include "runtime/engine/work/work.h"

@@ -35,12 +35,7 @@ void turn_owner_renew(struct engine *engine, struct turn_owner *d)
 static void resumed_fact(struct engine *engine, const struct turn_doc *t)
 {
 	struct transaction *tx = transaction_new_internal(engine);
-	const struct scope s = { .uid = (uint32_t)t->uid,
-				 .session = t->sessionId,
-				 .thread = t->threadId,
-				 .turn = t->turnId,
-				 .task = t->taskId,
-				 .trace = t->traceId };
+	const struct scope s = turn_scope(t);
 
 	EMIT(run_status, tx, s, .envelope.phase = "running", .phase = "running",
 	     .detail = "a client drives the turn again");
@@ -74,6 +69,20 @@ int turn_owner_seen(struct engine *engine, const struct turn_doc *t, uint64_t co
 	if (connection && strcmp(t->phase, "stalled") == 0)
 		resumed_fact(engine, t);
 	return 0;
+}
+
+int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
+			struct turn_doc *ret, struct err *e)
+{
+	if (turn_of_caller(engine, "turnId", turn_id, c, text, ret, e) < 0)
+		return -1;
+	if (turn_doc_ended(ret))
+		return err_because(e, ERR_STATE, REASON_TURN_ENDED, "turn '%s' has ended (%s)", turn_id, ret->status);
+	if (ret->ending.type == JT_OBJECT)
+		return err_set(e, ERR_STATE, "turn '%s' is ending", turn_id);
+	if (!ret->startedAt)
+		return err_set(e, ERR_STATE, "turn '%s' has not started (%s)", turn_id, ret->status);
+	return turn_owner_seen(engine, ret, c->connection, c->channel_id, e);
 }
 
 void turn_owner_forget(struct engine *engine, const char *turn_id)

@@ -25,6 +25,12 @@ struct turn_owner {
  */
 int turn_owner_seen(struct engine *engine, const struct turn_doc *t, uint64_t connection, const char *channel_id,
 		    struct err *e);
+/*
+ * Reads the turn of a caller's request inside of it: it must have started and not ended. The request makes the caller's
+ * connection the turn's driver.
+ */
+int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
+			struct turn_doc *ret, struct err *e);
 void turn_owner_forget(struct engine *engine, const char *turn_id); /* the turn has ended */
 void turn_owner_disconnected(struct engine *engine, uint64_t connection);
 

@@ -3,7 +3,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/session/turn_owner.h"
 #include "runtime/view/view.h"
 
 const char turn_outcome_process[] = "process_completed";
@@ -25,21 +24,6 @@ int turn_of_caller(struct engine *engine, const char *field, const char *turn_id
 	if (jval_is_str(ret->source, "system"))
 		return err_set(e, ERR_STATE, "turn '%s' is the runtime's own: it only carries facts", turn_id);
 	return 0;
-}
-
-int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
-			struct turn_doc *ret, struct err *e)
-{
-	if (turn_of_caller(engine, "turnId", turn_id, c, text, ret, e) < 0)
-		return -1;
-	if (turn_doc_ended(ret))
-		return err_because(e, ERR_STATE, REASON_TURN_ENDED, "turn '%s' has ended (%s)", turn_id, ret->status);
-	if (ret->ending.type == JT_OBJECT)
-		return err_set(e, ERR_STATE, "turn '%s' is ending", turn_id);
-	if (!ret->startedAt)
-		return err_set(e, ERR_STATE, "turn '%s' has not started (%s)", turn_id, ret->status);
-	/* A request inside the turn shows that this client works on it. */
-	return turn_owner_seen(engine, ret, c->connection, c->channel_id, e);
 }
 
 void turn_requester(const struct turn_doc *d, struct requester *ret)

@@ -25,13 +25,10 @@ struct err;
 int turn_read(struct engine *engine, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e);
 /*
  * The same for a caller, whose parameter `field` names it: ERR_NOT_FOUND also for turns of other users, ERR_STATE for a
- * system turn. turn_open_of_caller also requires that the turn has started and not ended, and makes the caller's
- * connection its driver (turn_owner.h).
+ * system turn. A request inside of a turn uses turn_open_of_caller (turn_owner.h).
  */
 int turn_of_caller(struct engine *engine, const char *field, const char *turn_id, const struct caller *c,
 		   struct buf *text, struct turn_doc *ret, struct err *e);
-int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
-			struct turn_doc *ret, struct err *e);
 /* The identity that its work runs with. An unknown role counts as agent, the one with fewer rights. */
 void turn_requester(const struct turn_doc *d, struct requester *ret);
 /*

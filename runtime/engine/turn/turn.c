@@ -7,6 +7,7 @@
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/session/session_scope.h"
+#include "runtime/engine/session/turn_owner.h"
 #include "runtime/engine/turn/turn_private.h"
 
 #define PREVIEW_MAX 256u

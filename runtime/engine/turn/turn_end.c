@@ -9,6 +9,7 @@
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session_scope.h"
+#include "runtime/engine/session/turn_owner.h"
 #include "runtime/engine/session/waiter.h"
 #include "runtime/engine/turn/turn_private.h"
 #include "runtime/view/view_channel.h"

@@ -3,6 +3,7 @@
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action/action.h"
+#include "runtime/engine/session/turn_owner.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/work/task_private.h"
 
