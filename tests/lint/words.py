@@ -46,6 +46,8 @@ OLD_WORDS = [
     ("stands? beside", "next to, together with"),
     ("side by side", "in parallel, adjacent"),
     ("sorry", "say what failed"),
+    ("in vain", "without success, timed out"),
+    ("(?:built|made|done) ahead", "prebuilt, in advance"),
 ]
 
 
@@ -65,7 +67,7 @@ BAD_SAMPLE = '''
 static int mend_file(void), goes_on(void); /* whoever owns it */
 #define HOOKS_BESIDES 1
 err_set(e, "the rules in force are looked at by somebody, so long it goes on");
-The heir is taken for a keeper; it is not there any more, for long, and stands beside its DEEDS, side by side. Sorry.
+The heir is taken for a keeper; it is not there any more, for long, and stands beside its DEEDS, side by side. Sorry. Built ahead in vain.
 '''
 GOOD_SAMPLE = "amend --so-longer, so long as, their, insight, enforce, sidebyside, recommended, housekeeper"
 

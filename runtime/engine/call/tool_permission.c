@@ -17,7 +17,7 @@
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
-#include "runtime/engine/permission/judged_paths.h"
+#include "runtime/engine/permission/evaluated_paths.h"
 #include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/session_rules.h"
@@ -333,37 +333,37 @@ static void resolve_ask(struct engine *engine, struct tool_evaluation *j, const 
 }
 
 /* What the rules decide about a call, and what that depends on. */
-struct judged_call {
+struct evaluated_call {
 	const char *line; /* the command line of a shell tool, which rules for commands apply to; NULL = another tool */
 	const char *argv[3];
 	struct analysis_options how;
 	struct command_facts facts;
 	struct tool_paths named;
-	struct judged_paths paths;
+	struct evaluated_paths paths;
 	char *host;
 	struct err unread; /* code 0: the session's own rules were read */
 	struct policy_request request;
 };
 
-static void judged_call_make(struct engine *engine, const struct tool_evaluation *j, const struct policy_rules *rules,
-			     const char *session_id, struct judged_call *ret)
+static void evaluated_call_make(struct engine *engine, const struct tool_evaluation *j,
+				const struct policy_rules *rules, const char *session_id, struct evaluated_call *ret)
 {
 	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
 				   ? json_string_value(json_object_get(j->use.arguments, "command"))
 				   : NULL;
 	const struct policy_rules *session = NULL;
 
-	*ret = (struct judged_call){ .line = line,
-				     .argv = { "/bin/sh", "-c", line },
-				     .how = { .cwd = j->cwd[0] ? j->cwd : "/",
-					      .workspace = none_if_empty(j->workspace),
-					      .home = none_if_empty(j->home) },
-				     .host = tool_host_of(j->use.arguments),
-				     .unread = ERR_INIT };
+	*ret = (struct evaluated_call){ .line = line,
+					.argv = { "/bin/sh", "-c", line },
+					.how = { .cwd = j->cwd[0] ? j->cwd : "/",
+						 .workspace = none_if_empty(j->workspace),
+						 .home = none_if_empty(j->home) },
+					.host = tool_host_of(j->use.arguments),
+					.unread = ERR_INIT };
 	if (line)
 		command_analyse_line(line, strlen(line), &ret->how, &ret->facts);
 	tool_paths_of(j->use.tool, j->use.arguments, &ret->named);
-	judged_paths_of_call(j->use.tool, &ret->named, j->cwd, &ret->paths);
+	evaluated_paths_of_call(j->use.tool, &ret->named, j->cwd, &ret->paths);
 	(void)session_rules_of(engine, session_id, &session, &ret->unread);
 	ret->request = (struct policy_request){
 		.uid = j->use.by.uid,
@@ -386,9 +386,9 @@ static void judged_call_make(struct engine *engine, const struct tool_evaluation
 	};
 }
 
-static void judged_call_done(struct judged_call *k)
+static void evaluated_call_done(struct evaluated_call *k)
 {
-	judged_paths_done(&k->paths);
+	evaluated_paths_done(&k->paths);
 	tool_paths_done(&k->named);
 	command_facts_done(&k->facts);
 	free(k->host);
@@ -396,7 +396,7 @@ static void judged_call_done(struct judged_call *k)
 
 /* What the rules do not know: whether they are complete, and which tool it is. */
 static void adjust_decision(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t,
-			    const struct judged_call *k)
+			    const struct evaluated_call *k)
 {
 	struct tool tool;
 	const bool known = tool_find(engine, j->use.tool, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &tool);
@@ -417,7 +417,7 @@ static void adjust_decision(struct engine *engine, struct tool_evaluation *j, co
 }
 
 /* Keeps the decision, and what explains it, as JSON. */
-static void record_decision(struct tool_evaluation *j, const struct judged_call *k)
+static void record_decision(struct tool_evaluation *j, const struct evaluated_call *k)
 {
 	struct buf out = BUF_INIT;
 
@@ -437,10 +437,10 @@ static void record_decision(struct tool_evaluation *j, const struct judged_call 
 static bool decide_call(struct engine *engine, struct tool_evaluation *j, const struct policy_rules *rules,
 			const struct turn_doc *turn)
 {
-	__attribute__((cleanup(judged_call_done))) struct judged_call k;
+	__attribute__((cleanup(evaluated_call_done))) struct evaluated_call k;
 
 	j->mode = policy_lookup_mode(rules, permission_mode_of(engine, turn->sessionId));
-	judged_call_make(engine, j, rules, turn->sessionId, &k);
+	evaluated_call_make(engine, j, rules, turn->sessionId, &k);
 	policy_decide(&k.request, &j->decision);
 	adjust_decision(engine, j, turn, &k);
 	const struct rules_query use = { .facts = k.request.facts,

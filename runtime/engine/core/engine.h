@@ -128,7 +128,7 @@ struct start_request {
 	const char *const *tool_paths; /* … these paths, spelled as in its arguments … */
 	size_t ntool_paths;
 	const char *tool_host;    /* … and this host; or NULL */
-	const char *tool_command; /* … and a command line that an agent chose, judged like any other; or NULL */
+	const char *tool_command; /* … and a command line that an agent chose, evaluated like any other; or NULL */
 	const char *tool_runner;  /* dry run: "client" if the client would run the tool itself; or NULL */
 	const char *stdin_text;   /* the complete input, if known at the start; else NULL … */
 	bool stdin_stays;         /* … its first line: the pipe stays open for write_stdin */

@@ -1,7 +1,7 @@
 /*
  * Decisions about starts, and the ends of processes that never run.
  *
- * permission_judge combines the rules and the mode (policy/decision.h), the answers of hooks, an approval that was
+ * permission_evaluate combines the rules and the mode (policy/decision.h), the answers of hooks, an approval that was
  * given for this start, and grants for the session, in this order. Hooks can make the decision stricter and may answer
  * a question that the mode asks; a person may answer every question. Neither overrides a denial. The result is recorded
  * as permission.evaluated, in the same batch as what follows from it.
@@ -20,7 +20,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/hook/hook.h"
-#include "runtime/engine/permission/judged_paths.h"
+#include "runtime/engine/permission/evaluated_paths.h"
 #include "runtime/engine/permission/permission_private.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/sandbox_setup.h"
@@ -237,7 +237,7 @@ static void record_decision(struct process *p, const struct policy_decision *d, 
 	policy_decision_json(d, &text);
 	p->decision_json = buf_take(&text);
 	command_json(argv, argc, facts, &text);
-	p->judged_json = buf_take(&text);
+	p->evaluated_json = buf_take(&text);
 }
 
 /* True: hooks have to run before the decision can be made. False: their answers, if any, are part of the decision. */
@@ -371,8 +371,8 @@ static struct analysis_options analysis_of(const struct process *p, const struct
 		.cwd = p->cwd,
 		.workspace = f->workspace.path[0] ? f->workspace.path : p->cwd,
 		.home = p->home,
-		.env = env->judged,
-		.nenv = env->njudged,
+		.env = env->evaluated,
+		.nenv = env->nevaluated,
 		.writable = env->writable,
 		.nwritable = env->nwritable,
 		.terminal = process_has_tty(p),
@@ -380,29 +380,29 @@ static struct analysis_options analysis_of(const struct process *p, const struct
 }
 
 /* What the decision about a start depends on. `request` points into it. */
-struct judged_start {
+struct evaluated_start {
 	struct exec_overrides env;
 	struct analysis_options how;
 	struct command_facts own, facts;
-	struct judged_paths paths;
+	struct evaluated_paths paths;
 	struct err unread; /* code 0: the session's own rules were read */
 	struct policy_request request;
 };
 
-static void judged_start_make(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
-			      const char *const *argv, size_t argc, const struct policy_rules *rules,
-			      struct judged_start *ret)
+static void evaluated_start_make(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
+				 const char *const *argv, size_t argc, const struct policy_rules *rules,
+				 struct evaluated_start *ret)
 {
 	const struct policy_rules *session = NULL;
 
-	*ret = (struct judged_start){ .unread = ERR_INIT };
+	*ret = (struct evaluated_start){ .unread = ERR_INIT };
 	exec_overrides_make(p->engine, p->by.uid, r, f, &ret->env);
 	ret->how = analysis_of(p, f, &ret->env);
 	ret->facts = analyse_start(p, argv, argc, &ret->how, &ret->own);
 	ret->facts.env = ret->env.shown;
 	ret->facts.nenv = ret->env.nshown;
 	if (r->tool)
-		judged_paths_of_start(r, p->cwd, &ret->paths);
+		evaluated_paths_of_start(r, p->cwd, &ret->paths);
 	if (!is_new_session(p, r))
 		(void)session_rules_of(p->engine, p->session_id, &session, &ret->unread);
 	ret->request = (struct policy_request){
@@ -429,21 +429,21 @@ static void judged_start_make(struct process *p, const struct start_request *r, 
 	};
 }
 
-static void judged_start_done(struct judged_start *s)
+static void evaluated_start_done(struct evaluated_start *s)
 {
-	judged_paths_done(&s->paths);
+	evaluated_paths_done(&s->paths);
 	command_facts_done(&s->own);
 	exec_overrides_done(&s->env);
 }
 
-bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
-		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c)
+bool permission_evaluate(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
+			 const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c)
 {
-	__attribute__((cleanup(judged_start_done))) struct judged_start s;
+	__attribute__((cleanup(evaluated_start_done))) struct evaluated_start s;
 	tool_command_auto struct tool_command command = { 0 };
 	struct policy_decision decision;
 
-	judged_start_make(p, r, f, argv, argc, rules, &s);
+	evaluated_start_make(p, r, f, argv, argc, rules, &s);
 	record_exec_env(p, &s.env);
 	const struct rules_query use = { .facts = &s.facts,
 					 .tool = r->tool,
@@ -479,7 +479,7 @@ int permission_fact(const struct process *p, struct transaction *tx)
 {
 	const struct json_value decision = json_from_written(p->decision_json);
 	int rc = EMIT(permission_evaluated, tx, process_scope(p), .envelope.members.permissionDecision = decision,
-		      .permissionDecision = decision, .command = json_from_written(p->judged_json),
+		      .permissionDecision = decision, .command = json_from_written(p->evaluated_json),
 		      .justification = p->justification, .mode = permission_mode_name((enum permission_mode)p->mode),
 		      .internal = owner_is_internal(p->owner), .suggestion = json_from_written(p->suggestions_json));
 

@@ -7,7 +7,7 @@
  * shown is started. The binding guarantees that: it is a hash of the plan (program, arguments, working directory,
  * environment, mounts) and of the sandbox. If the same request would now produce a different binding, it is denied.
  *
- * Order of calls for one start: permission_confine, then permission_judge, then one of hook_defer_start,
+ * Order of calls for one start: permission_confine, then permission_evaluate, then one of hook_defer_start,
  * permission_deny, permission_ask or the launch. Files: permission.c (decision, denial), permission_wait.c (a process
  * that waits for a person, and its recovery), permission_persist.c (scope always), permission_retry.c (mode
  * on_failure), permission_request.c (requests of clients about policy).
@@ -32,8 +32,9 @@ int permission_confine(struct process *p, const struct start_request *r, const s
  * Makes the process's decision, about the request that the process already holds. True: hooks have to run first
  * (hook_defer_start).
  */
-bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
-		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c);
+bool permission_evaluate(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
+			 const char *const *argv, size_t argc, const struct policy_rules *rules,
+			 const struct caller *c);
 /* Adds permission.evaluated, and permission.resolved if a hook answered instead of a person. */
 int permission_fact(const struct process *p, struct transaction *tx);
 /* Both reply to the start, and take ownership of the process. */

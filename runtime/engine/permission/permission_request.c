@@ -61,11 +61,11 @@ static void evaluated_fact(struct transaction *tx, struct process *p)
 				 .request = tx->caller.request_id };
 
 	EMIT(permission_evaluated, tx, s, .envelope.members.permissionDecision = decision,
-	     .permissionDecision = decision, .command = json_from_text(p->judged_json),
+	     .permissionDecision = decision, .command = json_from_text(p->evaluated_json),
 	     .mode = permission_mode_name((enum permission_mode)p->mode), .dryRun = true,
 	     .suggestion = json_from_text(p->suggestions_json));
 	jw_kraw(&tx->w, "permissionDecision", p->decision_json, strlen(p->decision_json));
-	jw_kraw(&tx->w, "command", p->judged_json, strlen(p->judged_json));
+	jw_kraw(&tx->w, "command", p->evaluated_json, strlen(p->evaluated_json));
 	if (p->suggestions_json)
 		jw_kraw(&tx->w, "suggestion", p->suggestions_json, strlen(p->suggestions_json));
 	jw_kraw(&tx->w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
@@ -104,8 +104,8 @@ static void evaluate_request(struct transaction *tx, const struct start_request 
 		p->limits = r->limits;
 		sandbox_setup_profile_json(f, &p->limits, &w);
 		p->sandbox_json = buf_take(&json);
-		permission_judge(p, r, f, r->command_line ? shell : r->argv, r->command_line ? countof(shell) : r->argc,
-				 rules, &tx->caller);
+		permission_evaluate(p, r, f, r->command_line ? shell : r->argv,
+				    r->command_line ? countof(shell) : r->argc, rules, &tx->caller);
 		evaluated_fact(tx, p);
 	}
 	process_free(p);

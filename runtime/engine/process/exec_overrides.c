@@ -62,7 +62,7 @@ void exec_overrides_make(struct engine *engine, unsigned uid, const struct start
 {
 	buf_auto struct buf base = BUF_INIT;
 
-	*ret = (struct exec_overrides){ .judged = mem_zalloc(r->nenv_set + 1, sizeof *ret->judged),
+	*ret = (struct exec_overrides){ .evaluated = mem_zalloc(r->nenv_set + 1, sizeof *ret->evaluated),
 					.shown = mem_zalloc(r->nenv_set + 1, sizeof *ret->shown) };
 	ret->writable = writable_folders(f, &ret->nwritable);
 	if (r->nenv_set)
@@ -73,7 +73,7 @@ void exec_overrides_make(struct engine *engine, unsigned uid, const struct start
 		if (is_usual(&base, v) ||
 		    (strncmp(v, "PATH=", 5) == 0 && command_path_is_fixed(v + 5, ret->writable, ret->nwritable)))
 			continue;
-		ret->judged[ret->njudged++] = v;
+		ret->evaluated[ret->nevaluated++] = v;
 		if (affects_programs(v))
 			ret->shown[ret->nshown++] = v;
 	}
@@ -81,7 +81,7 @@ void exec_overrides_make(struct engine *engine, unsigned uid, const struct start
 
 void exec_overrides_done(struct exec_overrides *e)
 {
-	free(e->judged);
+	free(e->evaluated);
 	free(e->shown);
 	free(e->writable);
 	*e = (struct exec_overrides){ 0 };

@@ -16,8 +16,8 @@ struct engine;
 struct start_request;
 
 struct exec_overrides {
-	const char **judged; /* the request's variables without those that have no effect: input of the decision */
-	size_t njudged;
+	const char **evaluated; /* the request's variables without those that have no effect: input of the decision */
+	size_t nevaluated;
 	const char **shown; /* the subset that an approver must see */
 	size_t nshown;
 	const char **writable; /* folders in which an earlier command can have placed programs */

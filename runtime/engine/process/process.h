@@ -143,16 +143,16 @@ struct process {
 	enum process_state state;
 
 	/* The parts of the request that facts and limits need. Strings are owned. */
-	char *decision_json, *judged_json; /* of permission.evaluated */
-	char *exec_overrides;              /* variables that change which programs run, for the approver; NULL = none */
-	char *suggestions_json;            /* rules that would decide this for good; NULL = it is allowed */
-	int answer, mode;                  /* enum policy_answer, enum permission_mode */
-	bool refuses_links;                /* it is a file tool, and rules about files were matched against its paths */
-	char *reason;                      /* of the decision */
-	char binding[65];                  /* hash of the request that an approval applies to; "" = not needed */
-	char action_id[ID_SIZE];           /* the approval that it waits for, or that allowed it; "" = none */
-	bool resumed; /* it waited for an approval: the facts of its session are already recorded */
-	bool hooked;  /* likewise for hooks; no event has named the process yet */
+	char *decision_json, *evaluated_json; /* of permission.evaluated */
+	char *exec_overrides;    /* variables that change which programs run, for the approver; NULL = none */
+	char *suggestions_json;  /* rules that would decide this for good; NULL = it is allowed */
+	int answer, mode;        /* enum policy_answer, enum permission_mode */
+	bool refuses_links;      /* it is a file tool, and rules about files were matched against its paths */
+	char *reason;            /* of the decision */
+	char binding[65];        /* hash of the request that an approval applies to; "" = not needed */
+	char action_id[ID_SIZE]; /* the approval that it waits for, or that allowed it; "" = none */
+	bool resumed;            /* it waited for an approval: the facts of its session are already recorded */
+	bool hooked;             /* likewise for hooks; no event has named the process yet */
 	const struct process_wait_ops *wait_ops;
 	struct hook_wait *hooks; /* while it waits for hooks; or NULL */
 	bool hooks_begin;        /* hooks run for the start of the session that it creates */

@@ -295,7 +295,7 @@ void process_free(struct process *p)
 	free(p->given_input);
 	if (p->hooks)
 		p->wait_ops->free_hooks(p->hooks);
-	free(p->judged_json);
+	free(p->evaluated_json);
 	free(p->suggestions_json);
 	free(p->exec_overrides);
 	free(p->command_json);

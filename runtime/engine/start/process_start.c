@@ -506,7 +506,7 @@ static void continue_process(struct process *p, struct start_pass *s)
 	const struct start_request *r = s->request;
 
 	command_take(p, s->argv, s->argc);
-	const bool hooks_first = permission_judge(p, r, &s->setup, s->argv, s->argc, s->rules, s->caller);
+	const bool hooks_first = permission_evaluate(p, r, &s->setup, s->argv, s->argc, s->rules, s->caller);
 	if (!r->hooked)
 		reply_copy(&p->start, s->caller, s->fn, s->ctx);
 	if (p->owns_turn)

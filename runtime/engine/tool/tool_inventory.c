@@ -17,7 +17,7 @@
 
 #include <limits.h>
 
-/* What the tools are judged by. */
+/* What the tools are evaluated with. */
 struct inventory {
 	struct engine *engine;
 	struct jw *w;

@@ -1,4 +1,4 @@
-#include "runtime/engine/permission/judged_paths.h"
+#include "runtime/engine/permission/evaluated_paths.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
@@ -21,7 +21,7 @@ static unsigned operation_access(const struct start_request *r, size_t i)
 	return strcmp(name, "remove") == 0 ? COMMAND_WRITES | COMMAND_DELETES | (tree ? COMMAND_RECURSES : 0) : 0;
 }
 
-static void add_path(struct judged_paths *p, const char *named, const char *cwd, unsigned access)
+static void add_path(struct evaluated_paths *p, const char *named, const char *cwd, unsigned access)
 {
 	const bool absolute = named[0] == '/';
 	mem_auto char *whole = absolute ? mem_strdup(named) : mem_printf("%s/%s", cwd, named);
@@ -36,13 +36,13 @@ static void add_path(struct judged_paths *p, const char *named, const char *cwd,
 	p->count++;
 }
 
-static void reserve_paths(struct judged_paths *p, size_t n)
+static void reserve_paths(struct evaluated_paths *p, size_t n)
 {
 	p->path = mem_zalloc(n + 1, sizeof *p->path);
 	p->text = mem_zalloc(n + 1, sizeof *p->text);
 }
 
-void judged_paths_of_start(const struct start_request *r, const char *cwd, struct judged_paths *ret)
+void evaluated_paths_of_start(const struct start_request *r, const char *cwd, struct evaluated_paths *ret)
 {
 	reserve_paths(ret, r->ntool_paths);
 	for (size_t i = 0; i < r->ntool_paths; i++) {
@@ -51,14 +51,15 @@ void judged_paths_of_start(const struct start_request *r, const char *cwd, struc
 	}
 }
 
-void judged_paths_of_call(const char *tool, const struct tool_paths *named, const char *cwd, struct judged_paths *ret)
+void evaluated_paths_of_call(const char *tool, const struct tool_paths *named, const char *cwd,
+			     struct evaluated_paths *ret)
 {
 	reserve_paths(ret, named->count);
 	for (size_t i = 0; i < named->count; i++)
 		add_path(ret, named->path[i], cwd, tool_access(tool));
 }
 
-void judged_paths_done(struct judged_paths *p)
+void evaluated_paths_done(struct evaluated_paths *p)
 {
 	for (size_t i = 0; i < p->count; i++)
 		free(p->text[i]);

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_ENGINE_JUDGED_PATHS_H
-#define BAILIFF_ENGINE_JUDGED_PATHS_H
+#ifndef BAILIFF_ENGINE_EVALUATED_PATHS_H
+#define BAILIFF_ENGINE_EVALUATED_PATHS_H
 
 /*
  * The paths that a start of a tool, or a call without a process, names: absolute where that is possible, with their
@@ -14,15 +14,16 @@
 struct start_request;
 struct tool_paths;
 
-struct judged_paths {
+struct evaluated_paths {
 	struct command_path *path;
 	char **text;
 	size_t count;
 };
 
 /* Relative paths are those of cwd; "" = unknown. `word` of a path refers to the request's or the call's text. */
-void judged_paths_of_start(const struct start_request *r, const char *cwd, struct judged_paths *ret);
-void judged_paths_of_call(const char *tool, const struct tool_paths *named, const char *cwd, struct judged_paths *ret);
-void judged_paths_done(struct judged_paths *p);
+void evaluated_paths_of_start(const struct start_request *r, const char *cwd, struct evaluated_paths *ret);
+void evaluated_paths_of_call(const char *tool, const struct tool_paths *named, const char *cwd,
+			     struct evaluated_paths *ret);
+void evaluated_paths_done(struct evaluated_paths *p);
 
 #endif
