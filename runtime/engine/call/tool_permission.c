@@ -652,9 +652,8 @@ static void asked_call_read(struct engine *engine, const struct action_doc *a, s
 
 static void tool_resolved(struct engine *engine, const struct action_outcome *o, struct transaction *tx)
 {
-	const char *status = strcmp(o->status, "cancelled") == 0   ? "cancelled"
-			     : strcmp(o->status, "timed_out") == 0 ? "timed_out"
-								   : "failed";
+	const bool answered = strcmp(o->status, "cancelled") != 0 && strcmp(o->status, "timed_out") != 0;
+	const char *status = answered ? "failed" : o->status;
 	asked_call_auto struct asked_call call = { 0 };
 	char permission[ID_SIZE];
 	buf_auto struct buf text = BUF_INIT, message = BUF_INIT;
