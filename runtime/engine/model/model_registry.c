@@ -147,25 +147,22 @@ int model_configs_load(struct engine *engine, uint32_t uid, struct model_configs
 	return 0;
 }
 
-/* `field`: the parameter that names it. */
-static int find_named(struct engine *engine, uint32_t uid, const char *field, const char *name,
-		      struct model_config *ret, struct err *e)
-{
-	const int r = read_config(engine, uid, name, ret, e);
-
-	if (r <= 0)
-		return r;
-	return err_at(e, ERR_NOT_FOUND, field,
-		      "no model '%.64s' is registered: see `bailiff model list`, or add it with `bailiff model add`",
-		      name);
-}
-
-int model_config_find(struct engine *engine, uint32_t uid, const char *name, struct model_config *ret, struct err *e)
+/* `field`: the parameter that names it; without a name the default. */
+static int find_config(struct engine *engine, uint32_t uid, const char *field, const char *name,
+		       struct model_config *ret, struct err *e)
 {
 	model_configs_auto struct model_configs all = { 0 };
 
-	if (name)
-		return find_named(engine, uid, "model", name, ret, e);
+	if (name) {
+		int r = read_config(engine, uid, name, ret, e);
+
+		if (r <= 0)
+			return r;
+		return err_at(e, ERR_NOT_FOUND, field,
+			      "no model '%.64s' is registered: see `bailiff model list`, or add it with "
+			      "`bailiff model add`",
+			      name);
+	}
 	if (model_configs_load(engine, uid, &all, e) < 0)
 		return -1;
 	if (!all.count)
@@ -175,6 +172,11 @@ int model_config_find(struct engine *engine, uint32_t uid, const char *name, str
 	*ret = all.config[0];
 	all.config[0] = MODEL_CONFIG_INIT;
 	return 0;
+}
+
+int model_config_find(struct engine *engine, uint32_t uid, const char *name, struct model_config *ret, struct err *e)
+{
+	return find_config(engine, uid, "model", name, ret, e);
 }
 
 /* ---- JSON ---- */
@@ -275,7 +277,7 @@ int engine_get_model(struct engine *engine, uint32_t uid, const char *name, stru
 	model_config_auto struct model_config c = MODEL_CONFIG_INIT, first = MODEL_CONFIG_INIT;
 	struct jw w = jw_on(out);
 
-	if (find_named(engine, uid, "name", name, &c, e) < 0 || model_config_find(engine, uid, NULL, &first, e) < 0)
+	if (find_config(engine, uid, "name", name, &c, e) < 0 || model_config_find(engine, uid, NULL, &first, e) < 0)
 		return -1;
 	jw_obj(&w);
 	write_model(&w, &c, strcmp(c.name, first.name) == 0);
@@ -443,7 +445,7 @@ void engine_remove_model(struct engine *engine, const char *name, const struct c
 	struct err e = ERR_INIT;
 
 	/* A damaged one can be removed. */
-	if (find_named(engine, c->uid, "name", name, &config, &e) < 0 && e.code != ERR_CORRUPT)
+	if (find_config(engine, c->uid, "name", name, &config, &e) < 0 && e.code != ERR_CORRUPT)
 		return transaction_reject(tx, &e);
 	EMIT(model_removed, tx, registry_scope(engine, c->uid, c->request_id, c->trace_id), .name = name,
 	     .requestedBy = json_requester(&by));
