@@ -243,7 +243,7 @@ def test_limits_beyond_all_times_do_not_apply(home):
         assert record["status"] == "failed" and [a["lastError"]["category"] for a in record["attempts"]] == ["exit", "exit"], record
         until("the job ends", lambda: "endedAt" in rpc.call("get_job", jobId=job))
         assert rpc.call("get_job", jobId=job)["status"] == "completed"
-        resolved, = [e["payload"] for e in rpc.events() if e["type"] == "action.resolved"]
+        resolved, = until("the question ends", lambda: [e["payload"] for e in rpc.events() if e["type"] == "action.resolved"])
         assert resolved["decision"] == "cancelled", (action, resolved)
 
 
