@@ -15,21 +15,40 @@
 
 #define NO_MESSAGE 404
 
-int bucket_get(jsCtx *js, const char *bucket, const char *key, struct buf *ret, uint64_t *ret_revision, struct err *e)
+/* The last message of the key. 1 = there is none. */
+static int last_message(jsCtx *js, const char *bucket, const char *key, natsMsg **ret, struct err *e)
 {
 	char stream[64], subject[256];
-	const char *mark = NULL;
-	natsMsg *m = NULL;
 
 	snprintf(stream, sizeof(stream), "KV_%s", bucket);
 	snprintf(subject, sizeof(subject), "$KV.%s.%s", bucket, key);
-	natsStatus s = js_GetLastMsg(&m, js, stream, subject, NULL, NULL);
-	if (s == NATS_NOT_FOUND) {
-		*ret_revision = 0;
+	natsStatus s = js_GetLastMsg(ret, js, stream, subject, NULL, NULL);
+	if (s == NATS_NOT_FOUND)
 		return 1;
-	}
-	if (s != NATS_OK)
-		return nats_fail(e, s, "read a document");
+	return s == NATS_OK ? 0 : nats_fail(e, s, "read a document");
+}
+
+int bucket_stored_at(jsCtx *js, const char *bucket, const char *key, uint64_t *ret, struct err *e)
+{
+	natsMsg *m = NULL;
+	int r = last_message(js, bucket, key, &m, e);
+
+	if (r == 0)
+		*ret = (uint64_t)natsMsg_GetTime(m) / 1000000;
+	natsMsg_Destroy(m);
+	return r;
+}
+
+int bucket_get(jsCtx *js, const char *bucket, const char *key, struct buf *ret, uint64_t *ret_revision, struct err *e)
+{
+	const char *mark = NULL;
+	natsMsg *m = NULL;
+	int r = last_message(js, bucket, key, &m, e);
+
+	if (r == 1)
+		*ret_revision = 0;
+	if (r != 0)
+		return r;
 	*ret_revision = natsMsg_GetSequence(m);
 	const bool deleted = natsMsgHeader_Get(m, "KV-Operation", &mark) == NATS_OK;
 	if (!deleted) {

@@ -17,6 +17,8 @@ struct buf;
 struct err;
 struct fleet_creds;
 
+/* The server's wall clock, in ms, when it stored the entry. 1: there is none. */
+int bucket_stored_at(jsCtx *js, const char *bucket, const char *key, uint64_t *ret, struct err *e);
 /* 1: there is no entry; *ret_revision is then that of its deletion mark, or 0. */
 int bucket_get(jsCtx *js, const char *bucket, const char *key, struct buf *ret, uint64_t *ret_revision, struct err *e);
 

@@ -186,6 +186,11 @@ static int port_get_node(struct fleet_port *p, const char *node, struct buf *ret
 	return get_entry(of(p), NODES, node, ret, ret_revision, e);
 }
 
+static int port_node_stored_at(struct fleet_port *p, const char *node, uint64_t *ret, struct err *e)
+{
+	return check_connected(of(p), e) < 0 ? -1 : bucket_stored_at(of(p)->js, buckets[NODES], node, ret, e);
+}
+
 /* revision 0: there must be no entry. */
 static int put_from(struct nats_port *n, int bucket, const char *key, const struct buf *text, uint64_t revision,
 		    uint64_t *ret_or_null, struct err *e)
@@ -567,6 +572,7 @@ static const struct fleet_port_ops ops = {
 	.deliver_again = port_deliver_again,
 	.get_node = port_get_node,
 	.put_node = port_put_node,
+	.node_stored_at = port_node_stored_at,
 	.list_nodes = port_list_nodes,
 	.get_record = port_get_record,
 	.put_record = port_put_record,

@@ -9,10 +9,13 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ANNOUNCE_MS 5000u
 #define ANNOUNCE_AGAIN_MS 500u
+#define CLOCK_DIFFERENCE_MS \
+	300000 /* by which a node's clock may differ from the server's: as for requests (node_requests.c) */
 #define CLASSES_MS 10000u
 #define FETCH_MS 1000u
 #define SCAN_MS 60000u
@@ -184,6 +187,12 @@ static void refresh_classes(struct fleet_node *n, uint64_t now)
 
 /* ---- the node's own entry ---- */
 
+/* With a wrong clock the node would take the tasks of others for expired. */
+static bool clock_is_right(const struct fleet_node *n)
+{
+	return n->clock_known && llabs(n->clock_ahead) <= CLOCK_DIFFERENCE_MS;
+}
+
 static void write_entry(const struct fleet_node *n, bool draining, struct buf *ret)
 {
 	struct jw w = jw_on(ret);
@@ -212,6 +221,8 @@ static void write_entry(const struct fleet_node *n, bool draining, struct buf *r
 	jw_kbool(&w, "draining", draining);
 	if (n->port->differs)
 		jw_kstr(&w, "differs", n->port->differs);
+	if (n->clock_known && !clock_is_right(n))
+		jw_kint(&w, "clockAheadMs", n->clock_ahead);
 	jw_obj_end(&w);
 }
 
@@ -245,11 +256,30 @@ static int find_entry(struct fleet_node *n)
 	return 0;
 }
 
+/* From the time of the entry that was sent at `real`. False if that is unknown, or something has changed. */
+static bool compare_clocks(struct fleet_node *n, uint64_t real)
+{
+	const bool was_right = !n->clock_known || clock_is_right(n);
+	struct err e = ERR_INIT;
+	uint64_t stored = 0;
+
+	n->clock_known = n->port->ops->node_stored_at(n->port, n->config->node, &stored, &e) == 0;
+	n->clock_ahead = n->clock_known ? (int64_t)(real - stored) : 0;
+	if (!n->clock_known || clock_is_right(n) == was_right)
+		return n->clock_known;
+	if (was_right)
+		log_warning("this machine's clock is %lld s %s the server's: this node takes no tasks until it is set",
+			    (long long)(llabs(n->clock_ahead) / 1000), n->clock_ahead < 0 ? "behind" : "ahead of");
+	else
+		log_info("this machine's clock agrees with the server's again");
+	return false;
+}
+
 /*
  * The entry is written from the revision that this daemon wrote last: of two with the same name one has it, and the
  * other notices. Returns when to do it again.
  */
-static uint64_t announce(struct fleet_node *n, bool draining)
+static uint64_t announce(struct fleet_node *n, bool draining, uint64_t real)
 {
 	struct buf buf_auto text = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -269,7 +299,7 @@ static uint64_t announce(struct fleet_node *n, bool draining)
 		log_info("the other node '%s' is gone", n->config->node);
 	n->named = true;
 	n->refused = false;
-	return ANNOUNCE_MS;
+	return compare_clocks(n, real) ? ANNOUNCE_MS : ANNOUNCE_AGAIN_MS;
 }
 
 /* ---- the tick ---- */
@@ -301,7 +331,7 @@ static void renew_while_listing(struct fleet_node *n)
 	n->renew_at = now + TICK_MS;
 	tick_runs(n, now, real);
 	if (n->named && now >= n->announce_at) /* or the name would be free after 15 s */
-		n->announce_at = now + announce(n, n->daemon->ops->draining(n->daemon));
+		n->announce_at = now + announce(n, n->daemon->ops->draining(n->daemon), real);
 }
 
 /* What was just claimed starts, or gets the next piece of its workspace, without a pause. */
@@ -322,13 +352,13 @@ uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real)
 		return now + TICK_MS;
 	draining = n->daemon->ops->draining(n->daemon);
 	if (now >= n->announce_at)
-		n->announce_at = now + announce(n, draining);
+		n->announce_at = now + announce(n, draining, real);
 	if (!n->named)
 		return now + TICK_MS;
 	if (!n->recovered)
 		recover(n, now);
 	fleet_suspect_tick(n, now);
-	if (!n->recovered || draining)
+	if (!n->recovered || draining || !clock_is_right(n))
 		return now + TICK_MS;
 	/* What was enqueued may be of a class that is not known yet. */
 	if (n->woken && n->classes_at > n->refreshed_at + FETCH_MS)

@@ -85,6 +85,8 @@ struct fleet_port_ops {
 	int (*put_node)(struct fleet_port *p, const char *node, const struct buf *text, uint64_t revision,
 			uint64_t *ret_revision, struct err *e);
 	int (*list_nodes)(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e);
+	/* The server's wall clock, in ms, when it stored the entry. 1 = there is none. */
+	int (*node_stored_at)(struct fleet_port *p, const char *node, uint64_t *ret, struct err *e);
 
 	/* Stored messages of a stream: events and blobs. get_stored: 1 = there is none; ret NULL: only looks. */
 	int (*store)(struct fleet_port *p, const char *subject, const void *data, size_t n, struct err *e);

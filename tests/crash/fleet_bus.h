@@ -487,6 +487,14 @@ static int bus_put_node(struct fleet_port *p, const char *node, const struct buf
 	return call_end(actor_of(p), fate, e);
 }
 
+static int bus_node_stored_at(struct fleet_port *p, const char *node, uint64_t *ret, struct err *e)
+{
+	enum call_fate fate = call_begin(actor_of(p));
+
+	*ret = actor_real(actor_of(p)) - (uint64_t)actor_of(p)->skew;
+	return call_end(actor_of(p), fate, e);
+}
+
 static int bus_list_nodes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
 {
 	struct bus *b = bus_of(p);
@@ -519,6 +527,7 @@ static const struct fleet_port_ops bus_ops = { .connected = bus_connected,
 					       .get_node = bus_get_node,
 					       .put_node = bus_put_node,
 					       .list_nodes = bus_list_nodes,
+					       .node_stored_at = bus_node_stored_at,
 					       .get_record = bus_get_record,
 					       .put_record = bus_put_record };
 

@@ -125,16 +125,21 @@ static void write_node(const json_t *document, bool whole, struct jw *w)
 	jw_obj_end(w);
 }
 
-/* What a node could not change about the server's streams: docs/fleet.md. */
-static void report_differences(const json_t *document)
+/* What a node could not change about the server's streams, and that it takes no tasks: docs/fleet.md. */
+static void report_problems(const json_t *document)
 {
 	buf_auto struct buf name = BUF_INIT, what = BUF_INIT;
 	mem_auto char *text = json_dumps(document, JSON_COMPACT);
-	struct jval node = jval_of(text ? text : "", text ? strlen(text) : 0);
+	struct jval node = jval_of(text ? text : "", text ? strlen(text) : 0), ahead = jval_get(node, "clockAheadMs");
 
+	format_scalar(jval_get(node, "node"), &name);
+	if (ahead.type == JT_NUMBER)
+		cli_error(
+			"fleet nodes: node %s: its clock is %lld s %s the server's: it takes no tasks until it is set",
+			buf_cstr(&name), llabs((long long)jval_int(ahead, 0)) / 1000,
+			jval_int(ahead, 0) < 0 ? "behind" : "ahead of");
 	if (jval_get(node, "differs").type != JT_STRING)
 		return;
-	format_scalar(jval_get(node, "node"), &name);
 	format_scalar(jval_get(node, "differs"), &what);
 	cli_error("fleet nodes: node %s: the server stores the fleet with other settings than the node's: %s",
 		  buf_cstr(&name), buf_cstr(&what));
@@ -159,7 +164,7 @@ int fleet_nodes(struct cli *c)
 	for (size_t i = 0; i < l.n; i++) {
 		write_node(l.v[i], cli_as_json(c), &w);
 		if (!cli_as_json(c))
-			report_differences(l.v[i]);
+			report_problems(l.v[i]);
 		json_decref(l.v[i]);
 	}
 	jw_arr_end(&w);

@@ -3,6 +3,7 @@
 #include "supervisor/fleet/fleet_port.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
@@ -14,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -198,7 +200,7 @@ START_TEST(entries_are_listed)
 {
 	struct buf buf_auto text = BUF_INIT;
 	struct err e = ERR_INIT;
-	uint64_t revision = 0, other = 0;
+	uint64_t revision = 0, other = 0, stored = 0;
 	int n = 0;
 
 	ck_assert_int_eq(a->ops->list_nodes(a, count, &n, &e), 0);
@@ -213,6 +215,9 @@ START_TEST(entries_are_listed)
 	ck_assert_int_eq(b->ops->put_node(b, "n1", &text, revision, &other, &e), 0);
 	ck_assert_uint_gt(other, revision);
 	ck_assert_int_eq(b->ops->put_node(b, "n2", &text, 0, &other, &e), 0);
+	ck_assert_int_eq(b->ops->node_stored_at(b, "n2", &stored, &e), 0);
+	ck_assert_int_lt(llabs((long long)(clock_real_us() / 1000 - stored)), 60000);
+	ck_assert_int_eq(b->ops->node_stored_at(b, "n3", &stored, &e), 1);
 	ck_assert_int_eq(a->ops->list_nodes(a, count, &n, &e), 0);
 	ck_assert_int_eq(n, 2);
 }

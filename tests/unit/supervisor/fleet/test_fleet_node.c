@@ -491,27 +491,49 @@ START_TEST(a_task_submitted_in_the_future_is_put_back)
 }
 END_TEST
 
+/* It would take the tasks of others for expired. */
+START_TEST(a_node_with_a_wrong_clock_takes_no_tasks)
+{
+	const int64_t wrong[] = { 8 * 86400000ll, -8 * 86400000ll };
+
+	put_task("", FLEET_QUEUED, "", "");
+	for (size_t i = 0; i < countof(wrong); i++) {
+		bus.ahead = wrong[i];
+		run_until(now + 20000);
+		ck_assert_str_eq(state_of_task(), "queued");
+		ck_assert_str_eq(bus.calls, "");
+		json_auto_t *entry = json_loadb(bus.entry.data, bus.entry.len, 0, NULL);
+		ck_assert_int_eq(json_integer_value(json_object_get(entry, "clockAheadMs")), wrong[i]);
+	}
+	bus.ahead = 60000;
+	run_until(now + 10000);
+	ck_assert_str_eq(state_of_task(), "running");
+	ck_assert_ptr_null(memmem(bus.entry.data, bus.entry.len, "clockAheadMs", 12));
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case all = {
 		"all", setup, teardown, 60,
-		SUITE_TESTS(
-			a_claim_is_durable_before_the_start, of_two_claims_one_wins,
-			without_a_reply_to_the_claim_nothing_starts,
-			a_claim_of_another_node_is_lost_after_its_whole_lease, a_renewed_claim_is_not_lost,
-			a_claim_with_the_same_name_by_another_daemon_keeps_its_lease,
-			a_task_that_another_node_took_is_ended_and_not_written,
-			a_change_by_a_client_does_not_end_a_claim, a_task_without_renewal_ends_within_the_lease,
-			only_one_daemon_can_use_a_name, a_wakeup_is_kept_until_tasks_can_be_fetched,
-			a_nearer_node_is_preferred, a_nearer_node_without_capacity_is_ignored,
-			a_completed_task_does_not_start_again, each_attempt_starts_once,
-			an_attempt_waits_for_the_lease_of_the_previous_one,
-			a_lost_attempt_is_not_repeated_without_signed_permission, an_invalid_record_permits_no_start,
-			without_the_record_nothing_starts, an_attempt_that_did_not_start_can_start_later,
-			a_takeover_that_did_not_start_keeps_the_earlier_record, a_running_attempt_needs_its_record,
-			a_retry_request_starts_only_the_attempt_that_it_names, a_large_document_is_not_claimed,
-			a_task_submitted_in_the_future_is_put_back, a_lease_is_renewed_while_many_documents_are_listed,
-			a_short_lease_is_renewed_while_many_documents_are_listed)
+		SUITE_TESTS(a_claim_is_durable_before_the_start, of_two_claims_one_wins,
+			    without_a_reply_to_the_claim_nothing_starts,
+			    a_claim_of_another_node_is_lost_after_its_whole_lease, a_renewed_claim_is_not_lost,
+			    a_claim_with_the_same_name_by_another_daemon_keeps_its_lease,
+			    a_task_that_another_node_took_is_ended_and_not_written,
+			    a_change_by_a_client_does_not_end_a_claim, a_task_without_renewal_ends_within_the_lease,
+			    only_one_daemon_can_use_a_name, a_wakeup_is_kept_until_tasks_can_be_fetched,
+			    a_nearer_node_is_preferred, a_nearer_node_without_capacity_is_ignored,
+			    a_completed_task_does_not_start_again, each_attempt_starts_once,
+			    an_attempt_waits_for_the_lease_of_the_previous_one,
+			    a_lost_attempt_is_not_repeated_without_signed_permission,
+			    an_invalid_record_permits_no_start, without_the_record_nothing_starts,
+			    an_attempt_that_did_not_start_can_start_later,
+			    a_takeover_that_did_not_start_keeps_the_earlier_record, a_running_attempt_needs_its_record,
+			    a_retry_request_starts_only_the_attempt_that_it_names, a_large_document_is_not_claimed,
+			    a_task_submitted_in_the_future_is_put_back, a_node_with_a_wrong_clock_takes_no_tasks,
+			    a_lease_is_renewed_while_many_documents_are_listed,
+			    a_short_lease_is_renewed_while_many_documents_are_listed)
 	};
 
 	return suite_run_cases("fleet_node", &all, 1);
