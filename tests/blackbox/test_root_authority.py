@@ -4,8 +4,10 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
+import time
 
 import harness
 from faults import Faults
@@ -80,7 +82,9 @@ def test_turn_runs_after_its_client_disconnected(home):
     """The reply waits until the spawner has recorded what root authorised, so the client may leave then."""
     only_root()
     tree = os.path.join(home.work, "of-a-turn")
-    os.mkdir(tree)
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    # The stopped spawner cannot search it. What was found in a folder that has just changed is not remembered.
+    until("the folder is older than its last change", lambda: time.time() - os.stat(tree).st_ctime > 0.1)
     home.cli("policy", "check", "--", "true", cwd=tree)     # its policy is known, without an authorisation
 
     def was_submitted():
