@@ -403,7 +403,11 @@ static struct leaving *next_session(struct retention *r, uint64_t until_ns, bool
 	const struct view_ids_query q = { .kind = VIEW_SESSION, .after = or_null(r->after), .max = SESSIONS_AT_ONCE };
 	struct leaving *l = NULL;
 
-	*ret_last = view_ids(r->store, &q, &ids, NULL, e) >= 0 && !ids.n;
+	const int more = view_ids(r->store, &q, &ids, NULL, e);
+	const bool damaged = more < 0 && e->code == ERR_CORRUPT;
+	*ret_last = !ids.n && (more >= 0 || damaged); /* what follows a damaged document stays */
+	if (damaged && ids.n)
+		*e = ERR_INIT; /* first the sessions before it */
 	for (size_t i = 0; i < ids.n && !l && !e->code && (!i || clock_mono_ns() < until_ns); i++) {
 		snprintf(r->after, sizeof r->after, "%s", ids.id[i]);
 		l = leaving_new(r, ids.id[i], e);

@@ -283,6 +283,21 @@ def test_retention_skips_what_is_damaged(home):
         rpc.fails("get_process", {"processId": bad[0]}, code=-32004)
 
 
+def test_retention_ends_at_a_damaged_session(home):
+    with home.rpc() as rpc:
+        before, bad, after = sorted(rpc.call("create_session", title=str(n))["sessionId"] for n in range(3))
+        rpc.call("compact_store")
+    damage_document(home, b"\x02" + bad.encode())       # VIEW_SESSION
+    with home.rpc() as rpc:
+        for sessions in (1, 1):     # those before it, with the one whose event is the floor
+            kept = rpc.call("create_session")
+            result = rpc.call("prune_store", beforeSequence=kept["sequence"])
+            print("#", result)
+        rpc.fails("get_session", {"sessionId": before}, code=-32004)
+        rpc.fails("get_session", {"sessionId": bad}, code=-32603)
+        assert rpc.call("get_session", sessionId=after)["title"] == "2"
+
+
 def test_corrupted_output_is_detected(home):
     with home.rpc() as rpc:
         started, end = rpc.run([TALKER, "spew", "1", "3000000"])
