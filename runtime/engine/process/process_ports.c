@@ -414,10 +414,12 @@ void process_ports_unpublish(struct process *p, uint16_t port, const struct call
 	struct engine *engine = p->engine;
 	struct process_port *r = find_port(p, port);
 
-	if (!r || !r->open)
-		err_at(&e, ERR_NOT_FOUND, "port", "port %u is not published", port), e.reason = REASON_NOT_PUBLISHED;
-	else if (r->ending)
+	if (!r || !r->open) {
+		err_at(&e, ERR_NOT_FOUND, "port", "port %u is not published", port);
+		e.reason = REASON_NOT_PUBLISHED;
+	} else if (r->ending) {
 		err_at(&e, ERR_CONFLICT, "port", "port %u is being unpublished by another request", port);
+	}
 	if (e.code) {
 		fn(ctx, &e, NULL, 0);
 		return;
