@@ -146,8 +146,7 @@ static void update_stream(struct update *u, const struct stream *x, const jsStre
 	snprintf(what, sizeof(what), "%lld replica%s instead of %u", (long long)current->Replicas,
 		 current->Replicas == 1 ? "" : "s", replicas);
 	c.Replicas = replicas;
-	/* A server of its own stores any number, and has one replica all the same. Newer ones name a leader also there.
-	 */
+	/* A standalone server stores any number and keeps one replica; newer ones name a leader, but no cluster. */
 	if (info->Cluster && info->Cluster->Name && *info->Cluster->Name)
 		change_stream(u, &c, what);
 	else

@@ -25,6 +25,7 @@ struct jw;
 #define FLEET_SPEC_MAX (128u << 10)
 #define FLEET_TASK_MAX (512u << 10)
 #define FLEET_REQUEST_MAX (16u << 10)
+#define FLEET_CLOCK_MS 300000u /* by which the clocks of clients, nodes and the server may differ */
 #define FLEET_LEASE_MS 30000u
 #define FLEET_LEASE_MIN_MS 2000u
 #define FLEET_LEASE_MAX_MS 600000u

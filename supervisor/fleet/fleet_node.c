@@ -190,7 +190,7 @@ static void refresh_classes(struct fleet_node *n, uint64_t now)
 /* With a wrong clock the node would take the tasks of others for expired. */
 static bool clock_is_right(const struct fleet_node *n)
 {
-	return n->clock_known && llabs(n->clock_ahead) <= CLOCK_DIFFERENCE_MS;
+	return n->clock_known && llabs(n->clock_ahead) <= FLEET_CLOCK_MS;
 }
 
 static void write_entry(const struct fleet_node *n, bool draining, struct buf *ret)
@@ -221,7 +221,7 @@ static void write_entry(const struct fleet_node *n, bool draining, struct buf *r
 	jw_kbool(&w, "draining", draining);
 	if (n->port->differs)
 		jw_kstr(&w, "differs", n->port->differs);
-	if (n->clock_known && !clock_is_right(n))
+	if (llabs(n->clock_ahead) > FLEET_CLOCK_MS)
 		jw_kint(&w, "clockAheadMs", n->clock_ahead);
 	jw_obj_end(&w);
 }
@@ -259,14 +259,16 @@ static int find_entry(struct fleet_node *n)
 /* From the time of the entry that was sent at `real`. False if that is unknown, or something has changed. */
 static bool compare_clocks(struct fleet_node *n, uint64_t real)
 {
-	const bool was_right = !n->clock_known || clock_is_right(n);
+	const bool was_right = llabs(n->clock_ahead) <= FLEET_CLOCK_MS;
 	struct err e = ERR_INIT;
 	uint64_t stored = 0;
 
 	n->clock_known = n->port->ops->node_stored_at(n->port, n->config->node, &stored, &e) == 0;
-	n->clock_ahead = n->clock_known ? (int64_t)(real - stored) : 0;
-	if (!n->clock_known || clock_is_right(n) == was_right)
-		return n->clock_known;
+	if (!n->clock_known)
+		return false;
+	n->clock_ahead = (int64_t)(real - stored);
+	if (clock_is_right(n) == was_right)
+		return true;
 	if (was_right)
 		log_warning("this machine's clock is %lld s %s the server's: this node takes no tasks until it is set",
 			    (long long)(llabs(n->clock_ahead) / 1000), n->clock_ahead < 0 ? "behind" : "ahead of");

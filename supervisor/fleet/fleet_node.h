@@ -122,7 +122,7 @@ struct fleet_node {
 	uint64_t entry_revision; /* of the node's own entry; 0 = unknown */
 	bool named;              /* the entry of this name is this daemon's: it takes tasks and answers requests */
 	bool refused;            /* another daemon has the name */
-	bool clock_known;        /* clock_ahead is of this announcement */
+	bool clock_known;        /* it was compared at the last announcement */
 	int64_t clock_ahead;     /* ms, of this machine's wall clock, compared with the server's */
 	bool recovered;          /* what ran before this process was started has been adopted */
 	bool woken;              /* something was enqueued, or a task ended */

@@ -15,8 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BATCH 16         /* requests that are answered before the node does something else */
-#define VALID_MS 300000u /* how far a client's clock may be off */
+#define BATCH 16 /* requests that are answered before the node does something else */
 #define DIFF_MAX (8u << 20)
 #define PACKS 16u
 
@@ -74,10 +73,10 @@ static int check_envelope(struct question *q, const struct fleet_incoming *in, s
 		return -1;
 	if (strcmp(q->request.verb, in->verb) != 0)
 		return err_set(e, ERR_NOT_ALLOWED, "the request was signed for another verb");
-	if (q->request.time + VALID_MS < now || q->request.time > now + VALID_MS)
+	if (q->request.time + FLEET_CLOCK_MS < now || q->request.time > now + FLEET_CLOCK_MS)
 		return err_set(e, ERR_NOT_ALLOWED,
 			       "the request is too old, or the clocks differ by more than %u minutes",
-			       VALID_MS / 60000);
+			       FLEET_CLOCK_MS / 60000);
 	if (seen_requests_repeats(requests_of(q->envelope.key), q->request.time, q->request.nonce))
 		return err_set(e, ERR_NOT_ALLOWED,
 			       "the request was made before, or another client with this key and a clock that is ahead "
