@@ -143,7 +143,9 @@ enum {
 	PARAM_REQUIRED = 1,
 	PARAM_NUL = 2,   /* a string that may contain \u0000: the handler needs its length */
 	PARAM_MAKES = 4, /* the id of something that the method creates: another uid's is "taken", not "unknown" */
-	PARAM_KEY = 8,   /* … and the idempotency key of a request without one (idempotent_calls.h) */
+	/* … and the idempotency key of a request without one (idempotent_calls.h); not if the result belongs to a
+	 * connection, or is a secret */
+	PARAM_KEY = 8,
 };
 
 struct param {

@@ -3,7 +3,8 @@
 
 /*
  * Requests with an idempotencyKey are executed once for each (uid, key). A request without one that gives the id of
- * what it creates in a PARAM_KEY has a key made of that id, as long as what it created exists.
+ * what it creates in a PARAM_KEY has a key made of that id, while what it created exists and the record is kept
+ * (idempotencyKeepDays).
  *
  * - The key is new: the handler runs, and the engine stores the result in its commit. If the reply says more (its
  * sequence), or no commit stored a result, it is stored here before it is sent.

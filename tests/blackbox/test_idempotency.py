@@ -73,10 +73,8 @@ def test_repeated_ids_return_the_first_result(home):
         task = rpc.call("create_task", objective="work", sessionId=turn["sessionId"])["taskId"]
         run = rpc.call("start_task", taskId=task)["runId"]
         trial = {"datasetId": "d", "datasetVersion": "1", "configurationId": "c", "role": "candidate", "taskId": task, "runId": run, "turnId": "turn_mine"}
-        channel = {"transport": "stdio", "peerRole": "client"}
         report = {"status": "started", "turnId": "turn_mine", "toolName": "Look"}
         rows = [("create_session", "sessionId", {"title": "a"}, {"title": "b"}),
-                ("connect_channel", "channelId", dict(channel, heartbeatMs=60000), channel),
                 ("submit_turn", "turnId", {"input": [{"type": "text", "text": "a"}]}, {"input": [{"type": "text", "text": "b"}]}),
                 ("create_task", "taskId", {"objective": "a"}, {"objective": "b"}),
                 ("create_job", "jobId", {"items": [{"input": "a"}]}, {"items": [{"input": "b"}]}),
@@ -96,7 +94,7 @@ def test_repeated_ids_return_the_first_result(home):
             assert error.data["field"] == field, (method, error.data)
             assert [e["type"] for e in rpc.events(after=last) if e["type"] != "thread.updated"] == [], method
         call = rpc.call("report_tool_call", toolCallId="toolCallId_given", status="completed", result="x")
-        assert rpc.call("report_tool_call", **rows[6][2], toolCallId="toolCallId_given")["status"] == call["status"] == "completed"
+        assert rpc.call("report_tool_call", **rows[5][2], toolCallId="toolCallId_given")["status"] == call["status"] == "completed"
     home.kill_part("runtime")
     until("it answers", home.answers)
     with home.rpc() as rpc:
@@ -105,6 +103,15 @@ def test_repeated_ids_return_the_first_result(home):
             again = rpc.call(method, **body, **{field: given})
             assert again[field] == given and same(again) == same(first[method]), (first[method], again)
             rpc.fails(method, **other, **{field: given}, code=-32009)
+
+
+def test_channel_id_is_no_key(home):
+    """The reply belongs to its connection, and has the token that another client must not get."""
+    channel = {"transport": "json_rpc", "peerRole": "client", "channelId": "chan_given"}
+    with home.rpc() as rpc, home.rpc() as other:
+        assert rpc.call("connect_channel", **channel)["resumeToken"]
+        for client in (rpc, other):
+            assert "resumeToken" not in str(client.fails("connect_channel", channel, code=-32009).data)
 
 
 def test_repeated_report_of_a_call_that_waits():

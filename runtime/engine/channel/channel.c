@@ -239,6 +239,18 @@ static void disconnected_fact(struct engine *engine, struct transaction *tx, con
 
 static void forget_live(struct engine *engine, const char *id) { free(strmap_del(&engine->channels->live, id)); }
 
+/* Unless the channel was reconnected before its disconnection was committed. */
+static void forget_if_disconnected(struct engine *engine, const char *id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc doc;
+	struct err e = ERR_INIT;
+
+	if (view_read_speculative(engine->o.store, &channel_schema, id, &text, &doc, &e) != 0 ||
+	    strcmp(doc.status, "connected") != 0)
+		forget_live(engine, id);
+}
+
 /* Ends no work; the channel can be resumed with its token. */
 void engine_disconnect_channel(struct engine *engine, const char *channel_id, const char *reason,
 			       const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -255,7 +267,7 @@ void engine_disconnect_channel(struct engine *engine, const char *channel_id, co
 		return transaction_reject(tx, &e);
 	}
 	disconnected_fact(engine, tx, &doc, reason, c->request_id);
-	transaction_after_commit(tx, forget_live, channel_id);
+	transaction_after_commit(tx, forget_if_disconnected, channel_id);
 	jw_kstr(&tx->w, "channelId", doc.channelId);
 	jw_kstr(&tx->w, "status", "disconnected");
 	transaction_commit(tx);
