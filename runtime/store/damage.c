@@ -3,7 +3,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store_private.h"
 
-#define FINDINGS_MAX 256u /* more damage than this is not news */
+#define FINDINGS_MAX 256u /* further findings are not reported */
 
 struct finding {
 	struct completion completion;
@@ -11,7 +11,7 @@ struct finding {
 };
 
 /* On the loop thread, outside of the read. */
-static void pass_on(struct store *store, struct completion *c)
+static void report_finding(struct store *store, struct completion *c)
 {
 	struct finding *f = (struct finding *)c;
 
@@ -23,13 +23,13 @@ static void pass_on(struct store *store, struct completion *c)
 
 int damage_note(struct store *store, int r, const struct err *e)
 {
-	if (r >= 0 || e->code != ERR_CORRUPT)
+	if (r >= 0 || !e || e->code != ERR_CORRUPT)
 		return r;
 	pthread_mutex_lock(&store->mutex);
 	if (store->findings.count < FINDINGS_MAX && !strmap_get(&store->findings, e->message)) {
 		struct finding *f = mem_zalloc(1, sizeof *f);
 
-		f->completion.run = pass_on;
+		f->completion.run = report_finding;
 		f->message = mem_strdup(e->message);
 		strmap_put(&store->findings, e->message, store);
 		completion_post_locked(store, &f->completion);
