@@ -232,7 +232,8 @@ int store_restore(struct cli *c)
 	if (cli_as_json(c))
 		return cli_usage(c, "restore does not take --json: bailiffd does it, and prints text");
 	(void)home_candidates(getuid(), places);
-	if (remote_open(&none, &c->remote, &e) == 0) {
+	/* bailiffd checks the lock of its home, too; this has the better message. */
+	if (remote_open(&none, &c->remote, &e) == 0 && strcmp(remote_socket_path(c->remote), places[0].socket) == 0) {
 		cli_error("store restore: the daemon at %s is running", remote_socket_path(c->remote));
 		cli_hint("bailiff daemon stop ends it");
 		return EXIT_FAILED;

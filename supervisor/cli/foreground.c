@@ -33,7 +33,6 @@
 #include <unistd.h>
 
 #define ASKED_NS 2000000000ull  /* how long an answer to a query of the command may take */
-#define DRAIN_NS 500000000ull   /* how long we wait for the terminal when we leave */
 #define BUFFERED_MAX (8u << 20) /* --json: bytes buffered for stdout before reading from the daemon stops */
 
 /* ---- the process ---- */

@@ -171,11 +171,13 @@ static int find_owner(struct snapshot_call *c, struct err *e)
 			return r < 0 ? -1 : not_found("turnId", c->turn_id, e);
 	}
 	if (c->task_id) {
-		buf_auto struct buf task = BUF_INIT;
+		buf_auto struct buf text = BUF_INIT;
+		struct task_doc task;
 
-		if (view_task(c->store, c->viewer, c->task_id, &task, e) < 0)
+		if (view_read_visible(c->store, &task_schema, c->viewer, "taskId", c->task_id, &text, &task, e) < 0)
 			return -1;
-		if (c->session_id && !jval_is_str(jval_get(jval_of(task.data, task.len), "sessionId"), c->session_id))
+		if ((c->session_id && strcmp(task.sessionId, c->session_id) != 0) ||
+		    (c->thread_id && strcmp(task.threadId, c->thread_id) != 0))
 			return not_found("taskId", c->task_id, e);
 	}
 	return 0;
