@@ -62,9 +62,11 @@ struct exchange {
 	bool events;
 	bool answered;
 	struct buf in, event;         /* in: not processed yet; event: the data of the current one */
-	char event_id[EVENT_ID_SIZE]; /* the last one; "" = none, or too long */
-	int retry_ms;                 /* after which the server wants to be asked for the rest */
-	unsigned resumed;             /* how often, since the last event */
+	char event_id[EVENT_ID_SIZE]; /* of the last whole event that had one; "" = none, or too long */
+	char next_id[EVENT_ID_SIZE];  /* of the event being read */
+	bool has_next_id;
+	int retry_ms;     /* after which the server wants to be asked for the rest */
+	unsigned resumed; /* how often, since the last event */
 };
 
 /* ---- bailiff-model ---- */
@@ -216,14 +218,21 @@ static void take_line(struct exchange *x, const char *p, size_t n)
 			buf_byte(&x->event, '\n');
 		buf_append(&x->event, value, len);
 	} else if ((value = field_of(p, n, "id", &len))) {
-		(void)snprintf(x->event_id, sizeof x->event_id, "%.*s", len < sizeof x->event_id ? (int)len : 0, value);
-		x->resumed = 0;
+		(void)snprintf(x->next_id, sizeof x->next_id, "%.*s", len < sizeof x->next_id ? (int)len : 0, value);
+		x->has_next_id = true;
 	} else if ((value = field_of(p, n, "retry", &len))) {
 		const int64_t ms = jval_int(jval_of(value, len), x->retry_ms);
 
 		x->retry_ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : (int)ms;
 	}
-	if (n || !x->event.len)
+	if (n)
+		return;
+	if (x->has_next_id) {
+		memcpy(x->event_id, x->next_id, sizeof x->event_id);
+		x->has_next_id = false;
+		x->resumed = 0;
+	}
+	if (!x->event.len)
 		return;
 	write_message(x, x->event.data, x->event.len);
 	buf_reset(&x->event);
@@ -409,6 +418,7 @@ static int resume_stream(struct exchange *x, struct err *e)
 	x->events = false;
 	buf_reset(&x->in);
 	buf_reset(&x->event);
+	x->has_next_id = false;
 	if (send_request(x, "GET", (struct jval){ 0 }, e) == 0)
 		return 0;
 	if ((x->status && x->status < 500) || x->resumed == RESUMES_MAX)

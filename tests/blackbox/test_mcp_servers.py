@@ -512,7 +512,7 @@ class Resumable(Web):
             return self.reply(503, b"restarting", "text/plain")
         if last == "e-1":
             note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
-            return self.reply(200, f"id: e-2\ndata: {note}\n\n".encode(), "text/event-stream", Connection="close")
+            return self.reply(200, f"id: e-2\ndata: {note}\n\nid: e-3\n".encode(), "text/event-stream", Connection="close")
         return self.reply(200, f"id: e-3\ndata: {self.server.result}\n\n".encode(), "text/event-stream")
 
     def do_DELETE(self):
