@@ -531,6 +531,28 @@ def test_auto_completion_follows_the_end_of_what_was_missing(home):
         check_all(home, rpc)
 
 
+def test_auto_completion_follows_a_pause_and_reported_progress(home):
+    with home.rpc() as rpc:
+        resumed, during, reported = (make(rpc, commandLine="true", autoComplete=True, **more) for more in ({}, {}, {"acceptance": ["reviewed"]}))
+        children = {id: make(rpc, parentTaskId=id) for id in (resumed, during)}
+        for id in (resumed, during, reported):
+            rpc.call("start_task", taskId=id)
+            reaches(rpc, id, "waiting_input")
+        for id in (resumed, during):
+            rpc.call("pause_task", taskId=id)
+        rpc.call("cancel_task", taskId=children[during])
+        assert task(rpc, during)["status"] == "paused"
+        for id in (resumed, during):
+            rpc.call("resume_task", taskId=id)
+        assert reaches(rpc, during, *ENDED)["status"] == "completed"
+        assert task(rpc, resumed)["status"] == "waiting_input"
+        rpc.call("cancel_task", taskId=children[resumed])
+        assert reaches(rpc, resumed, *ENDED)["status"] == "completed"
+        rpc.call("append_task_progress", taskId=reported, acceptance=[{"id": "a1", "text": "reviewed", "status": "met"}])
+        assert reaches(rpc, reported, *ENDED)["status"] == "completed"
+        check_all(home, rpc)
+
+
 def test_denied_command_blocks_the_task(home):
     with home.rpc() as rpc:
         rpc.call("initialize", role="agent")

@@ -374,8 +374,8 @@ void engine_update_peer_task(struct engine *engine, const json_t *params, const 
 	if (question_facts(engine, &t.d, word, param_str(params, "remoteTaskId"), message, tx, &e) < 0)
 		return transaction_reject(tx, &e);
 	status_facts(engine, &t, word, status, message, tx, c);
-	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED)
-		transaction_after_commit(tx, task_next, peer.taskId);
+	const bool failed = word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED;
+	transaction_after_commit(tx, failed ? task_next : task_part_over, peer.taskId);
 	jw_kstr(&tx->w, "taskId", peer.taskId);
 	jw_kstr(&tx->w, "remoteState", word->state);
 	transaction_commit(tx);

@@ -34,14 +34,21 @@ static bool peer_task_open(struct engine *engine, const char *task_id, char ret_
 	char *next = NULL;
 
 	ret_remote[0] = '\0';
-	if (store_model_scan_speculative(engine->o.store, VIEW_TASK_PEER, prefix, list_peer, &list, &e) < 0)
+	if (store_model_scan_speculative(engine->o.store, VIEW_TASK_PEER, prefix, list_peer, &list, &e) < 0) {
 		log_error("list the peers of task %s: %s", task_id, e.message);
+		snprintf(ret_remote, ID_SIZE, "%s", task_id);
+	}
 	for (char *key = strtok_r((char *)(uintptr_t)buf_cstr(&list), "\n", &next); key && !ret_remote[0];
-	     key = strtok_r(NULL, "\n", &next))
-		/* Unreachable, or no longer known to its peer: counts as open, because nothing proves its end. */
-		if (view_read_speculative(engine->o.store, &peer_task_schema, key, &text, &d, &e) == 0 &&
-		    d.remoteState[0] && strcmp(d.remoteState, "completed_undelivered") != 0)
+	     key = strtok_r(NULL, "\n", &next)) {
+		const int r = view_read_speculative(engine->o.store, &peer_task_schema, key, &text, &d, &e);
+
+		/* Unreadable, unreachable, or no longer known to its peer: counts as open, because nothing proves its
+		 * end. */
+		if (r < 0)
+			snprintf(ret_remote, ID_SIZE, "%s", key);
+		else if (r == 0 && d.remoteState[0] && strcmp(d.remoteState, "completed_undelivered") != 0)
 			jval_str(d.remoteTaskId, ret_remote, ID_SIZE);
+	}
 	return ret_remote[0] != '\0';
 }
 

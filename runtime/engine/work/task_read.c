@@ -486,8 +486,7 @@ int task_may_run(struct engine *engine, const char *task_id, struct err *e)
 		return r < 0 ? -1 : 0;
 	if (t.status != TASK_CANCELLING && !task_status_ended(t.status))
 		return 0;
-	snprintf(e->field, sizeof e->field, "taskId");
-	return err_set(e, ERR_STATE, "task '%s' is %s: it accepts no new work", task_id, t.d.status);
+	return err_at(e, ERR_STATE, "taskId", "task '%s' is %s: it accepts no new work", task_id, t.d.status);
 }
 
 /* ---- the clients that work on tasks, and the next check of deadlines ---- */

@@ -122,6 +122,7 @@ void engine_append_task_progress(struct engine *engine, const json_t *params, co
 	}
 	/* A report is also a sign of life: the task now depends on this connection. */
 	task_set_worker(engine, t.d.taskId, c);
+	transaction_after_commit(tx, task_part_over, t.d.taskId); /* it may report the last acceptance or delivery */
 	finish_verb(tx, &t, t.d.status);
 }
 
@@ -212,6 +213,7 @@ static void continue_task(struct engine *engine, const char *task_id)
 	task_launch(engine, task_id);
 	task_resume_jobs(engine, task_id);
 	task_wake(engine, engine_real(engine)); /* its time limits apply again */
+	task_part_over(engine, task_id);        /* what was missing may have ended during the pause */
 }
 
 /* The action that the task waited for before the pause has been answered during it. */
@@ -369,7 +371,7 @@ static void complete_waiting(struct engine *engine, const char *task_id)
 	struct err e = ERR_INIT;
 
 	if (task_read(engine, task_id, &t, &e) != 0 || !t.d.autoComplete || t.d.attemptOpen ||
-	    t.status != TASK_WAITING_INPUT || !jval_is_str(t.d.waitingFor, "acceptance") ||
+	    t.status != TASK_WAITING_INPUT || !view_counted(t.d.attemptCount) ||
 	    task_missing(engine, &t, t.d.acceptance, t.d.deliveryState, true, &missing) > 0)
 		return;
 	struct transaction *tx = transaction_new_internal(engine);
