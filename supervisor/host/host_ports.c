@@ -122,10 +122,9 @@ static void launch_try(struct process_io *io)
 	}
 	if (io->tries < TRIES_MAX && process_io_launch(io) == 0)
 		return;
-	int error = io->tries < TRIES_MAX ? errno : ECONNRESET;
-	const struct plan_key key = io->key; /* copied: the call below may free io */
+	const int error = io->tries < TRIES_MAX ? errno : ECONNRESET;
 	io->launching = false;
-	engine_on_launch_failed(io->host->engine, key.id, STEP_CLONE, error, REASON_NONE, "");
+	fail_launch(io, error);
 }
 
 /* A start that failed before anything was sent; reported from the loop. */

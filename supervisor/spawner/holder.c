@@ -321,11 +321,11 @@ static void fail_member(int status_fd, enum sandbox_step step, int error, const 
 /* The leader may be beyond the reach of signals until the file system answers or is gone. Its member has failed. */
 static void limit_look(struct holder *h, struct member *m)
 {
-	char path[STATUS_CAUSE_TEXT], why[STATUS_CAUSE_TEXT];
+	char path[61], why[STATUS_CAUSE_TEXT]; /* the end of a long path */
 	if (h->state[m->flag].stage != LEADER_LOOKS || m->lost || m->looks == LOOKS_MAX || ++m->looks < LOOKS_MAX)
 		return;
 	mount_watch_path(&h->mounts, h->state[m->flag].hidden, path, sizeof path);
-	snprintf(why, sizeof why, "the file system of the hidden path %.60s does not answer", path);
+	snprintf(why, sizeof why, "the file system of the hidden path %s does not answer", path);
 	fail_member(m->status_fd, STEP_CLONE, 0, why);
 	kill(m->leader, SIGKILL);
 }

@@ -119,15 +119,15 @@ static void on_ready(void *ctx, const struct err *failed)
 	json_auto_t *error = failed ? json_pack("{so}", "message",
 						rpc_message_text(failed->message, strlen(failed->message)))
 				    : NULL;
-	struct acp_list *l, *next;
+	struct acp_list *l;
 
-	for (l = TAILQ_FIRST(&s->lists); l; l = next) {
-		next = TAILQ_NEXT(l, entry);
-		if (failed)
-			list_failed(l, error);
-		else
-			read_sessions(l);
+	if (!failed) {
+		TAILQ_FOREACH (l, &s->lists, entry)
+			read_sessions(l); /* the replies come from the loop */
+		return;
 	}
+	while ((l = TAILQ_FIRST(&s->lists)))
+		list_failed(l, error);
 }
 
 void acp_list_sessions(struct acp_server *s, struct acp_session *session, const json_t *id, const json_t *params)
