@@ -569,16 +569,15 @@ static int find_recent_output(struct call *c, const struct open_output_params *p
 	const uint64_t now = clock_real_us();
 	struct view_output_brief o;
 	struct process_doc d;
-	struct err e = ERR_INIT;
 	char ref[ID_SIZE] = "";
 
-	if (view_read_visible(call_store(c), &process_schema, uid, "processId", p->processId, &text, &d, &e) < 0 ||
+	if (view_read_visible(call_store(c), &process_schema, uid, "processId", p->processId, &text, &d, NULL) < 0 ||
 	    d.uid != uid || !process_doc_ended(&d) || d.endedAt > now || d.endedAt + RECENT_US < now)
 		return 1;
 	for (struct jiter it = jiter_on(d.outputRefs); jiter_next(&it);)
 		if (jval_is_str(jval_get(it.value, "stream"), p->stream))
 			jval_str(jval_get(it.value, "outputRef"), ref, sizeof ref);
-	if (!ref[0] || view_output_brief(call_store(c), uid, ref, &o, &e) != 0 || !o.spilled || o.expired)
+	if (!ref[0] || view_output_brief(call_store(c), uid, ref, &o, NULL) != 0 || !o.spilled || o.expired)
 		return 1;
 	memcpy(ret_ref, ref, sizeof ref);
 	*ret_kept = o.omitted_to > o.omitted_from ? o.omitted_from : UINT64_MAX;
