@@ -83,6 +83,8 @@ static const char *text_with_path(struct analysis *r, const struct shell_word *w
 		const char *known = p->kind == SHELL_PART_LITERAL ? NULL : analysis_known_part(r, p);
 		const char *name = shell_arena_strndup(r->arena, p->text, p->len);
 
+		if (p->kind == SHELL_PART_LITERAL && memchr(p->text, '\001', p->len))
+			return NULL;
 		if (p->kind == SHELL_PART_LITERAL)
 			buf_append(&text, p->text, p->len);
 		else if (known)

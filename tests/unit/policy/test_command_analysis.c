@@ -309,6 +309,7 @@ START_TEST(a_path_that_adds_folders_which_cannot_be_written_changes_nothing)
 		"PATH=/w/bin:$PATH ls",
 		"PATH+=:/opt/x ls",
 		"PATH=(/opt /tmp)",
+		"PATH=$'\\001':$PATH ls",
 		"declare -l PATH=/TMP/x:$PATH",
 		"HOME=/tmp; export PATH=$HOME/bin:$PATH",
 		"command export PATH=$PATH:/opt/x",
