@@ -47,8 +47,9 @@ START_TEST(lines_of_agents_are_answered_as_listed)
 		char *line = strchr(row, '\t');
 
 		row[strcspn(row, "\n")] = '\0';
-		if (*row == '#' || !line)
+		if (*row == '#' || !*row)
 			continue;
+		ck_assert_msg(line != NULL, "no tab: %s", row);
 		*line++ = '\0';
 		bad += !is_answered(&rules, line, row);
 		count++;
