@@ -117,7 +117,8 @@ static void add_path(struct analysis *r, const struct analysis_command *c, struc
 		return;
 	/* Both dialects may have found it. */
 	for (size_t i = f->npaths; i-- > 0 && f->npaths - i < 32;)
-		if (f->path[i].access == p.access && f->path[i].name == p.name && strcmp(f->path[i].path, p.path) == 0)
+		if (f->path[i].access == p.access && f->path[i].name == p.name && f->path[i].nnames == p.nnames &&
+		    strcmp(f->path[i].path, p.path) == 0)
 			return;
 	f->path = shell_arena_grow(r->arena, f->path, f->npaths, sizeof(*f->path));
 	f->path[f->npaths++] = p;
@@ -537,15 +538,16 @@ static size_t limit_to_names(struct analysis *r, const struct command_args *a, s
 static void add_pathspec(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
 			 unsigned access)
 {
+	static const char globs[] = "*?[\\";
 	const bool file = file_name_is_usual(file_name_of(w->plain));
 	struct analysis_command limited = *c;
 
 	if (w->value && *w->value == ':') {
 		add_text(r, c, repository_of(r, c), w->value, true, access);
-	} else if (!w->value || (file && !strpbrk(w->plain, "*?["))) {
+	} else if (!w->value || (file && !strpbrk(w->plain, globs))) {
 		add_word(r, c, w, file || w->unknown != SHELL_GLOB ? COMMAND_READS : access);
-	} else if (strpbrk(w->value, "*?[")) {
-		const size_t n = strcspn(w->value, "*?[");
+	} else if (strpbrk(w->value, globs)) {
+		const size_t n = strcspn(w->value, globs);
 		const char *slash = memrchr(w->value, '/', n);
 
 		const char **name = shell_arena_alloc(r->arena, sizeof(*name));

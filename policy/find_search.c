@@ -213,9 +213,12 @@ struct command_word find_search_file(const struct find_search *s, const struct c
 				     struct shell_arena *arena)
 {
 	const char *start = s->count && s->start->value ? s->start->value : ".";
+	const char *text = w->value;
 	struct command_word file = { .plain = w->plain, .unknown = SHELL_GLOB, .lead = true };
 
-	if (strcmp(w->value, "{}") == 0) {
+	while (strncmp(text, "./", 2) == 0)
+		text += 2;
+	if (strcmp(text, "{}") == 0) {
 		const size_t n = strlen(start);
 		char *path = shell_arena_alloc(arena, n + 4);
 
@@ -223,7 +226,7 @@ struct command_word find_search_file(const struct find_search *s, const struct c
 		memcpy(path + n - (n && start[n - 1] == '/'), "/{}", 3);
 		file.plain = path;
 		file.found = s;
-	} else if (strncmp(w->value, "{}", 2) == 0) { /* {}.bak: there, with another name */
+	} else if (strncmp(text, "{}", 2) == 0) { /* {}.bak: there, with another name */
 		struct find_search *renamed = shell_arena_alloc(arena, sizeof(*renamed));
 
 		*renamed = *s;

@@ -28,7 +28,8 @@ static const struct {
 	{ "status", "-v|-vv|--verbose" },
 };
 
-/* What is printed instead of a patch. */
+/* What these commands print instead of a patch; -s of format-patch is another option. */
+static const char summarising[] = "diff|show|grep|range-diff";
 static const char summaries[] =
 	"--stat*|--shortstat|--numstat|--dirstat*|--summary|--compact-summary|--cumulative|--name-only|--name-status|"
 	"--raw|-s|--no-patch|--quiet";
@@ -54,8 +55,18 @@ static bool is_path(const char *s)
 	return !strstr(s, "..") && !strpbrk(s, "~^@:{") && file_name_is_usual(file_name_of(s));
 }
 
-/* HEAD:x prints one file, and :/x is the text of a commit's message. */
-static bool is_object(const char *s) { return strchr(s, ':') && strncmp(s, ":/", 2) != 0 && !strstr(s, ".."); }
+/* HEAD:x prints one file, and :/x is the text of a commit's message. In braces are times and texts: @{10:00}. */
+static bool is_object(const char *s)
+{
+	const char *at = s;
+
+	for (size_t braces = 0; *at && (braces || *at != ':'); at++)
+		if (*at == '{')
+			braces++;
+		else if (*at == '}' && braces)
+			braces--;
+	return *at && strncmp(s, ":/", 2) != 0 && !strstr(s, "..");
+}
 
 static size_t find_command(const struct command_word *word, size_t count)
 {
@@ -86,6 +97,7 @@ static struct operands read_operands(const struct command_word *word, size_t cou
 				     struct git_search *s, struct shell_arena *arena)
 {
 	struct operands o = { .word = shell_arena_alloc(arena, count * sizeof(struct command_word *)) };
+	const bool summarises = args_named(word[from - 1].value, summarising);
 	bool patch = false, summary = false, untracked = false, pattern = s->greps;
 
 	for (size_t i = from; i < count; i++) {
@@ -101,7 +113,7 @@ static struct operands read_operands(const struct command_word *word, size_t cou
 		} else {
 			untracked |= !s->greps && strcmp(text, "--no-index") == 0;
 			patch |= args_named(text, prints);
-			summary |= args_named(text, summaries);
+			summary |= summarises && args_named(text, summaries);
 			pattern &= !args_named(text, "-e*|-f*|--regexp*|--file*");
 			i += args_named(text, s->greps ? grep_values : values);
 		}

@@ -259,7 +259,8 @@ static void add_operand(struct analysis *r, const struct analysis_command *c, co
 	const bool listed = roles && command_paths_has_role(roles, i, c->args->noperands);
 	const struct word_values v = w->value ? (struct word_values){ 0 } : word_values_of(r, w, 0);
 
-	if (args_named(w[-1].plain, texts))
+	/* --notes of git log has no value. */
+	if (!shows_files(c) && args_named(w[-1].plain, texts))
 		return;
 	if (v.open && args_named(c->args->name, containers) && args_named(w[-1].plain, "-v|--volume|--mount|--*bind"))
 		add_unknown(r, c, w->plain);

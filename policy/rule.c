@@ -454,15 +454,21 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 	return may_meet(whole + 1, path->path + 1, path->access);
 }
 
-/* Whether the files below the path are read, or may be written. Nothing to read is below what has a file's name. */
+/*
+ * Whether the files below the path are read, or may be written. Nothing to read is below what has a file's name, unless
+ * a slash says that it is a folder.
+ */
 static bool reaches_below(const struct command_path *path)
 {
+	const size_t n = strlen(path->word);
+
 	if (path->access & COMMAND_SEARCHED)
 		return true;
 	if (!(path->access & COMMAND_RECURSES))
 		return false;
 	return path->access & COMMAND_WITHIN ||
-	       (path->access & COMMAND_READS && !file_name_is_usual(file_name_of(path->path)));
+	       (path->access & COMMAND_READS &&
+		((n && path->word[n - 1] == '/') || !file_name_is_usual(file_name_of(path->path))));
 }
 
 /*
@@ -524,12 +530,12 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	return RULE_NO_MATCH;
 }
 
-/* Whether the path names something below the folder: not the folder itself, one above it, or a glob in it. */
+/* Whether the path names something below the folder: not the folder itself, one above it, or * in it. */
 static bool names_below(const struct command_path *path, const char *folder)
 {
 	const char *rest = path->path[0] == '/' && folder ? path_below(path->path, folder) : NULL;
 
-	return rest && *rest && (path->exact || !has_any(rest, segment_length(rest), "*?["));
+	return rest && *rest && (path->exact || strspn(rest, "*") != segment_length(rest));
 }
 
 /* Matches at the rule's base. */
