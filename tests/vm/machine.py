@@ -94,9 +94,19 @@ def pack(source, build, arch, out, scripts, words, full):
             tar.addfile(info, io.BytesIO(data))
 
 
+def has_kvm():
+    """On x86 the device can be opened, and a machine be made, on processors without virtualisation, where it then never runs."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    if host_arch() != "amd64":
+        return True
+    with open("/proc/cpuinfo") as f:
+        return any({"vmx", "svm"} & set(line.split()) for line in f if line.startswith("flags"))
+
+
 def command_line(arch, kernel, initramfs, disk, given, folder, append, memory=MEMORY):
-    """The arguments of QEMU: hardware emulation where the guest's instructions are the host's and /dev/kvm can be opened."""
-    fast = arch == host_arch() and os.access("/dev/kvm", os.R_OK | os.W_OK)
+    """The arguments of QEMU: hardware emulation where the guest's instructions are the host's and KVM works."""
+    fast = arch == host_arch() and has_kvm()
     if arch == "arm64":
         machine = ["-M", "virt", "-cpu", "host" if fast else "cortex-a72"]
         console = "ttyAMA0"
