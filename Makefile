@@ -62,8 +62,8 @@ CFLAGS_fuzz := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-
 # Paths of this machine stay out of the files that are built: two builds are the same wherever they were made.
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing -ffile-prefix-map=$(CURDIR)=.
 CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
-# Hundreds of test programs: lld, where it is installed, links them in half of the time.
-LINKER := $(if $(filter asan debug,$(MODE)),$(if $(shell command -v ld.lld),-fuse-ld=lld))
+# Hundreds of test programs: lld, if the compiler finds it, links them in half of the time.
+LINKER := $(if $(filter asan debug,$(MODE)),$(shell $(CC) -fuse-ld=lld -Wl,--version >/dev/null 2>&1 && echo -fuse-ld=lld))
 LDFLAGS_ALL := $(if $(STATIC),-static-pie,-pie) -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=% --coverage,$(CFLAGS_$(MODE))) $(LINKER) $(LDFLAGS)
 CPPFLAGS_ALL += $(if $(STATIC),-DBAILIFF_STATIC)
 LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/null) -lm -lpthread
