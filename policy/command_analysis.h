@@ -97,6 +97,7 @@ enum command_access {
 	COMMAND_REDIRECTED = 1 << 4, /* by a redirection of the shell: no word of the command names it */
 	COMMAND_WITHIN = 1 << 5,     /* if it is a folder, some of the files below it; with RECURSES it is one */
 	COMMAND_SEARCHED = 1 << 6,   /* some of the files below it: what find finds, what git tracks */
+	COMMAND_LISTS = 1 << 7,      /* the names of everything below it, and not the files */
 };
 
 struct command_path {

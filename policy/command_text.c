@@ -178,7 +178,7 @@ static void facts_json(const struct command_facts *f, struct jw *w)
 			p->access & COMMAND_DELETES  ? "delete"
 			: p->access & COMMAND_WRITES ? "write"
 						     : "read");
-		if (p->access & (COMMAND_RECURSES | COMMAND_SEARCHED))
+		if (p->access & (COMMAND_RECURSES | COMMAND_SEARCHED | COMMAND_LISTS))
 			jw_kbool(w, "recursive", true);
 		if (!p->exact)
 			jw_kbool(w, "exact", false);
