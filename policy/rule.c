@@ -299,8 +299,7 @@ static bool path_matches(const char *p, const char *path)
 	}
 }
 
-/* The directory where the rule's pattern starts; NULL: unknown, and the rule cannot match. */
-static const char *base_of(const struct policy_rule *r, const struct rule_base_paths *bases)
+const char *rule_base(const struct policy_rule *r, const struct rule_base_paths *bases)
 {
 	switch (r->base) {
 	case RULE_AT_HOME: return bases->home;
@@ -329,7 +328,7 @@ void rule_path_candidates(const struct command_path *path, const struct rule_bas
 
 	for (int base = 0; base < RULE_BASES; base++) {
 		const struct policy_rule at = { .base = (enum rule_base)base };
-		const char *folder = base_of(&at, bases);
+		const char *folder = rule_base(&at, bases);
 
 		ret_near[base] = !one || base == RULE_AT_ROOT || base == RULE_ANYWHERE ||
 				 (folder && path_below(path->path, folder)) ||
@@ -506,7 +505,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 		return RULE_MAYBE;
 	if (path->path[0] != '/')
 		return names_unknown_folder(r, path) ? RULE_MAYBE : RULE_NO_MATCH;
-	base = base_of(r, bases);
+	base = rule_base(r, bases);
 	if (!base)
 		return RULE_NO_MATCH;
 	/* Reading a directory recursively, or writing files in it, may concern the rule's path. */
@@ -545,9 +544,9 @@ static enum rule_match base_path_matches(const struct policy_rule *r, const stru
 	const enum rule_match m = written_path_matches(r, path, bases);
 
 	if (m != RULE_NO_MATCH || r->effect == RULE_ALLOW || path->exact || path->path[0] != '/' ||
-	    !base_of(r, bases) || !has_any(path->path, strlen(path->path), "*?["))
+	    !rule_base(r, bases) || !has_any(path->path, strlen(path->path), "*?["))
 		return m;
-	return expands_into(r, base_of(r, bases), path) ? RULE_MAYBE : m;
+	return expands_into(r, rule_base(r, bases), path) ? RULE_MAYBE : m;
 }
 
 enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path,
@@ -562,7 +561,7 @@ enum rule_match rule_path_matches(const struct policy_rule *r, const struct comm
 	/* A rule about /etc is not for all that reads or searches the workspace as a whole. */
 	const bool removed = path->exact && path->access & COMMAND_RECURSES &&
 			     path->access & (COMMAND_WRITES | COMMAND_DELETES);
-	if (m == RULE_MATCH || (!removed && !names_below(path, base_of(r, bases))))
+	if (m == RULE_MATCH || (!removed && !names_below(path, rule_base(r, bases))))
 		return m;
 	const enum rule_match inside = base_path_matches(r, path, bases);
 	return inside > m ? inside : m;

@@ -77,6 +77,8 @@ void rule_done(struct policy_rule *r);
  * command has none).
  */
 bool rule_allows_writes(const struct policy_rule *r, const char *writes);
+/* The directory where the pattern of a rule about paths starts; NULL: unknown, and the rule cannot match. */
+const char *rule_base(const struct policy_rule *r, const struct rule_base_paths *bases);
 bool rule_text_matches(const struct policy_rule *r, const char *text); /* RULE_BASH */
 /* For each base, whether its rules can match the path at all. Most cannot, and are skipped. */
 void rule_path_candidates(const struct command_path *path, const struct rule_base_paths *bases,

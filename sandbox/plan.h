@@ -78,7 +78,7 @@ enum plan_mount_flag {
 	PLAN_MOUNT_OPTIONAL = 1u << 0,  /* may be missing */
 	PLAN_MOUNT_OWNED = 1u << 1,     /* the peer's own: a root peer's sandbox sees it with root's ids as its own */
 	PLAN_MOUNT_IN_PARENT = 1u << 2, /* for PROTECT: may be missing together with its directory, but not alone */
-	PLAN_MOUNT_EXACT = 1u << 3,     /* for READ: no link is followed, and one counts as missing */
+	PLAN_MOUNT_EXACT = 1u << 3,     /* for READ, HIDE: no link is followed, and one counts as missing */
 	PLAN_MOUNT_NESTED = 1u << 4,    /* for PROTECT: in a nested repository. Of a link whose target cannot be
 					   determined only the link is protected; elsewhere it is an error */
 };

@@ -403,6 +403,26 @@ static int keep_folders(struct profile *p, const struct profile_paths *place, st
 	return 0;
 }
 
+/*
+ * Hides what a rule denies to read, where it exists, with everything that is shown inside it. What holds the working
+ * directory stays: the rule still decides about commands that name it.
+ */
+static int hide_denied(struct profile *p, const struct profile_paths *place, struct err *e)
+{
+	for (const char *s = place->denied; s && s < place->denied + place->denied_len; s += strlen(s) + 1) {
+		const struct profile_entry *en = profile_decider(p, s);
+
+		if (!en || (en->kind != PLAN_MOUNT_WRITE && en->kind != PLAN_MOUNT_READ) || is_shown(s, place))
+			continue;
+		for (size_t i = p->count; i-- > 0;)
+			if (p->entry[i].path[0] == '/' && path_within(s, p->entry[i].path))
+				profile_drop(p, i);
+		if (profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_EXACT, s, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int hide_secrets(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	for (size_t i = 0; i < place->nfolders; i++)
@@ -449,7 +469,8 @@ int profile_compile(struct profile *p, const struct profile_paths *place, struct
 		profile_clear(p, 0);
 		return 0;
 	}
-	if (keep_folders(p, place, e) < 0 || spread_protected(p, place, e) < 0 || hide_secrets(p, place, e) < 0)
+	if (keep_folders(p, place, e) < 0 || hide_denied(p, place, e) < 0 || spread_protected(p, place, e) < 0 ||
+	    hide_secrets(p, place, e) < 0)
 		return err_wrap(e, "profile %s", p->name);
 	resolve_duplicates(p);
 	qsort(p->entry, p->count, sizeof p->entry[0], compare_entries);

@@ -80,6 +80,8 @@ struct profile_paths {
 	const char *git; /* what the workspace's .git file leads to (sandbox/git_link.h): an enum profile_git and a
 			    path each, NUL-terminated; or NULL */
 	size_t git_len;
+	const char *denied; /* paths in the workspace that rules deny to read: hidden. NUL-terminated; or NULL */
+	size_t denied_len;
 	bool root; /* the peer is root */
 };
 

@@ -577,6 +577,7 @@ const struct ports host_ports_table = {
 	.want_reload = port_want_reload,
 	.policy_of = workspace_port_policy,
 	.repos_of = workspace_port_repos,
+	.rules_of = workspace_port_rules,
 	.git_of = workspace_port_git,
 	.write_rule = port_write_rule,
 	.expect = port_expect,

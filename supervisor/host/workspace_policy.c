@@ -494,6 +494,18 @@ void workspace_policies_repos(struct workspace_policies *p, uint32_t uid, const 
 	buf_append(git, own->repos.git.data, own->repos.git.len);
 }
 
+const struct policy_rules *workspace_policies_rules(struct workspace_policies *p, uint32_t uid, const char *workspace)
+{
+	struct workspace_policy *l;
+
+	TAILQ_FOREACH (l, &p->workspaces, link)
+		if (l->uid == uid && strcmp(l->workspace, workspace) == 0)
+			break;
+	if (l && l->read_ns && l->generation != p->files->generation)
+		rebuild_rules(l);
+	return l && l->together ? &l->rules : &p->files->rules;
+}
+
 /* Says nothing about the file: such a reply is none, and the file is requested once more. */
 static bool is_shortage(int error) { return error == ENOMEM || error == EMFILE || error == ENFILE; }
 

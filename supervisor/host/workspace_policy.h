@@ -53,6 +53,8 @@ int workspace_policies_of(struct workspace_policies *p, const struct policy_key 
 /* ports.repos_of: as the last request found them; `nested` with policy files that apply below the workspace. */
 void workspace_policies_repos(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *nested,
 			      struct buf *git);
+/* ports.rules_of: as the last request found them. */
+const struct policy_rules *workspace_policies_rules(struct workspace_policies *p, uint32_t uid, const char *workspace);
 /* This peer's own file was written: its cached version is no longer valid. */
 void workspace_policies_forget(struct workspace_policies *p, uint32_t uid);
 

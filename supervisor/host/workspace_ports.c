@@ -18,6 +18,13 @@ void workspace_port_repos(void *host, uint32_t uid, const char *workspace, struc
 	workspace_policies_repos(w->workspaces, uid, workspace, nested, git);
 }
 
+const struct policy_rules *workspace_port_rules(void *host, uint32_t uid, const char *workspace)
+{
+	struct host_ports *w = host;
+
+	return workspace_policies_rules(w->workspaces, uid, workspace);
+}
+
 int workspace_port_git(void *host, const struct git_key *at, char ret[PATH_MAX], struct err *e)
 {
 	struct host_ports *w = host;

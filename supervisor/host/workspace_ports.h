@@ -14,6 +14,7 @@ struct policy_rules;
 
 int workspace_port_policy(void *host, const struct policy_key *at, const struct policy_rules **ret, struct err *e);
 void workspace_port_repos(void *host, uint32_t uid, const char *workspace, struct buf *nested, struct buf *git);
+const struct policy_rules *workspace_port_rules(void *host, uint32_t uid, const char *workspace);
 int workspace_port_git(void *host, const struct git_key *at, char ret[PATH_MAX], struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
 """Rules about files: what commands name, and what the file tools really open."""
 
+import json
 import os
 
 import harness
@@ -77,6 +78,70 @@ def test_programs_that_read_or_edit_their_arguments_do_not_get_denied_files():
             rpc.call("respond_action", actionId=asked["actionId"], decision="deny")
         assert rpc.run(["sh", "-c", "for f in kept.*; do cat \"$f\"; done"], cwd=home.work)[1]["exitCode"] == 0
         assert rpc.run(["perl", "-ne", "print", "kept.txt"], cwd=home.work)[1]["exitCode"] == 0
+        valid(home, rpc)
+
+
+def read_all(rpc, home, *paths, **options):
+    """What code that no rule can see through reads; None: nothing is there, or nothing may be read."""
+    code = f"import json\nfor p in {paths!r}:\n  try: print(json.dumps(open(p).read()))\n  except OSError: print('null')"
+    started, event = rpc.run(["python3", "-c", code], **{"cwd": home.work, **options})
+    assert event["exitCode"] == 0, event
+    return [json.loads(line) for line in rpc.outputs(started["processId"])["stdout"].decode().splitlines()]
+
+
+def fill(folder, *paths):
+    for path in paths:
+        os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+        with open(os.path.join(folder, path), "w", encoding="utf-8") as f:
+            f.write("content")
+
+
+def test_files_that_rules_deny_to_read_are_hidden_from_code():
+    rules = {"permissions": {"deny": ["Read(.env)", "Read(/secrets/**)", "Read(deep/folder/*)", "Read(*.key)", "Read(/absent)", "Read(link)", "Read(/kept/**)"],
+                             "ask": ["Read(asked)"]}}
+    with Policed(rules) as home, home.rpc() as rpc:
+        fill(home.work, ".env", "secrets/a/b", "deep/folder/x", "deep/y", "a.key", "asked", "target", "kept/sub/z")
+        os.symlink("target", os.path.join(home.work, "link"))
+        got = read_all(rpc, home, ".env", "secrets/a/b", "deep/folder/x", "deep/y", "a.key", "asked", "link")
+        assert got == [None, None, None, "content", "content", "content", "content"], got
+        assert read_all(rpc, home, "kept/sub/z", sandbox={"readRoots": [os.path.join(home.work, "kept/sub")]}) == [None]
+        hidden = rpc.call("get_sandbox", profile="workspace", cwd=home.work)["sandboxProfile"]["hidden"]
+        assert os.path.join(home.work, ".env") in hidden and os.path.join(home.work, "secrets") in hidden, hidden
+        # What holds the working directory cannot be hidden: the rule still decides about commands that name it.
+        assert read_all(rpc, home, "z", cwd=os.path.join(home.work, "kept", "sub")) == ["content"]
+        assert not os.path.exists(os.path.join(home.work, "absent"))
+        told = home.cli("run", "--", "python3", "-c", "open('secrets/a/b')", status=1).err.decode()
+        assert f"{home.work}/secrets/a/b (hidden by a rule)" in told and "bailiff policy show lists the rules" in told and "--ro" not in told, told
+        valid(home, rpc)
+
+
+def test_a_new_rule_that_hides_a_file_needs_another_sandbox():
+    with Policed({"permissions": {"deny": ["Bash(rm:*)"]}}) as home, home.rpc() as rpc:
+        fill(home.work, ".env")
+        session = rpc.call("create_session")["sessionId"]
+        made = rpc.call("create_sandbox", cwd=home.work)["sandboxId"]
+        assert read_all(rpc, home, ".env", sessionId=session, sandboxId="session") == ["content"]
+        assert read_all(rpc, home, ".env", sandboxId=made) == ["content"]
+        policy(home, {"permissions": {"deny": ["Read(.env)"]}})
+        rpc.call("reload_policy")
+        assert read_all(rpc, home, ".env", sessionId=session, sandboxId="session") == [None]
+        error = rpc.fails("start_process", command=["true"], cwd=home.work, sandboxId=made)
+        assert "has no hidden" in str(error) and ".env" in str(error), error
+        made = rpc.call("create_sandbox", cwd=home.work)["sandboxId"]
+        assert read_all(rpc, home, ".env", sandboxId=made) == [None]
+        valid(home, rpc)
+
+
+def test_a_sandbox_hides_what_the_workspace_denies_from_its_first_command_on():
+    with Policed({"permissions": {"deny": ["Bash(rm:*)"]}}) as home, home.rpc() as rpc:
+        fill(home.work, ".env", ".git/HEAD")
+        fill(home.work, ".bailiff/policy.json")
+        with open(os.path.join(home.work, ".bailiff/policy.json"), "w", encoding="utf-8") as f:
+            json.dump({"permissions": {"deny": ["Read(.env)"]}}, f)
+        assert os.path.join(home.work, ".env") in rpc.call("get_sandbox", profile="workspace", cwd=home.work)["sandboxProfile"]["hidden"]
+        made = rpc.call("create_sandbox", cwd=home.work)["sandboxId"]
+        assert read_all(rpc, home, ".env", sandboxId=made) == [None]
+        assert read_all(rpc, home, ".env") == [None]
         valid(home, rpc)
 
 

@@ -161,6 +161,8 @@ struct ports {
 	/* The known repositories of this uid's workspace: nested paths that are protected like its own, and the git
 	 * directory that its .git file leads to, both as in struct profile_paths. May be NULL. */
 	void (*repos_of)(void *host, uint32_t uid, const char *workspace, struct buf *nested, struct buf *git);
+	/* The rules of this uid's workspace, as far as they are known, possibly outdated. May be NULL. */
+	const struct policy_rules *(*rules_of)(void *host, uint32_t uid, const char *workspace);
 	/*
 	 * The nearest directory with .git, from a folder (clean) up; "" = none. Does not wait for a file system. 0. 1:
 	 * it is being searched for; engine_on_policy for the folder follows. −1: it cannot be known, with the reason in

@@ -1,6 +1,6 @@
 /*
  * A request that sets up sandboxes before it is answered, or only describes them, waits here until the folders that it
- * names were searched.
+ * names were searched and their policy files were read.
  */
 
 #include "runtime/engine/core/core.h"
@@ -18,6 +18,19 @@ struct folder_walk {
 	char folder[PATH_MAX];
 };
 
+/* 1: the policy files of the request's workspace are being read. An error is that of the request, which finds it again.
+ */
+static int look_up_rules(struct folder_walk *w, const struct sandbox_request *r)
+{
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	const struct policy_rules *rules;
+	struct err e = ERR_INIT;
+
+	return sandbox_setup_make(w->engine, r, w->caller, &f, &e) == 0 &&
+	       policy_lookup_rules(w->engine, &f, r, w->caller, w->since_ns, &rules, &e) > 0 &&
+	       policy_lookup_find_workspace(w->engine, &f, r, w->caller, w->folder, &e) == 0;
+}
+
 /* 1: the folder of this object, or of one in it, is being searched. */
 static int look_up_folders(struct folder_walk *w, const json_t *at, unsigned depth, struct err *e)
 {
@@ -31,6 +44,8 @@ static int look_up_folders(struct folder_walk *w, const json_t *at, unsigned dep
 	const json_t *value;
 	size_t i;
 
+	if (found == 0 && r.cwd)
+		found = look_up_rules(w, &r);
 	if (found || depth == DEPTH_MAX)
 		return found;
 	if (json_is_array(at)) {

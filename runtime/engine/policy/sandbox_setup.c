@@ -1,6 +1,7 @@
 #include "runtime/engine/policy/sandbox_setup.h"
 
 #include "policy/decision.h"
+#include "policy/denied_reads.h"
 #include "policy/profiles.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
@@ -191,6 +192,7 @@ static void write_key(const struct engine *engine, const struct sandbox_request 
 	key_text(key, place->workspace);
 	key_bytes(key, place->nested, place->nested_len);
 	key_bytes(key, place->git, place->git_len);
+	key_bytes(key, place->denied, place->denied_len);
 	key_list(key, change->read, change->nread);
 	key_list(key, change->write, change->nwrite);
 	key_list(key, change->hide, change->nhide);
@@ -279,10 +281,22 @@ static int find_profile(struct engine *engine, const struct sandbox_request *r, 
 
 /* ---- setups ---- */
 
+/* If the rules are outdated, the start waits for the new ones, and its setup is made again. */
+static void find_denied(struct engine *engine, const struct workspace *place, const char *home, const struct caller *c,
+			struct buf *ret)
+{
+	const struct rule_base_paths bases = { .cwd = place->cwd, .workspace = place->path, .home = home };
+	const struct policy_rules *rules = engine->o.ports->rules_of
+						   ? engine->o.ports->rules_of(engine->o.host, c->uid, place->path)
+						   : engine->rules;
+
+	policy_denied_reads(rules, &bases, ret);
+}
+
 static int make_setup(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
 		      const struct profile *base, struct sandbox_setup *f, struct err *e)
 {
-	buf_auto struct buf nested = BUF_INIT, git = BUF_INIT;
+	buf_auto struct buf nested = BUF_INIT, git = BUF_INIT, denied = BUF_INIT;
 	struct sandbox_request at = *r;
 	char home[PATH_MAX];
 
@@ -299,6 +313,8 @@ static int make_setup(struct engine *engine, const struct sandbox_request *r, co
 	} else if (base->confined && f->workspace.path[0] && engine->o.ports->repos_of) {
 		engine->o.ports->repos_of(engine->o.host, c->uid, f->workspace.path, &nested, &git);
 	}
+	if (base->confined)
+		find_denied(engine, &f->workspace, home, c, &denied);
 	const struct profile_paths place = {
 		.cwd = f->workspace.cwd,
 		.home = home,
@@ -311,6 +327,8 @@ static int make_setup(struct engine *engine, const struct sandbox_request *r, co
 		.nested_len = nested.len,
 		.git = git.data,
 		.git_len = git.len,
+		.denied = denied.data,
+		.denied_len = denied.len,
 		.root = c->uid == 0,
 	};
 	if (find_profile(engine, r, &place, c->role == ROLE_OPERATOR, base, f, e) < 0)
@@ -469,6 +487,25 @@ static void hosts_json(const struct host_rules *s, const char *key, unsigned whi
 		jw_kuint(w, omitted_key, omitted);
 }
 
+/* Of the hidden paths, those that a rule names; no member if there are none. */
+static void hidden_by_rules_json(const struct profile *p, struct jw *w)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < p->count; i++) {
+		const struct profile_entry *en = &p->entry[i];
+
+		if (en->kind != PLAN_MOUNT_HIDE || !(en->flags & PLAN_MOUNT_EXACT))
+			continue;
+		if (!any)
+			jw_karr(w, "hiddenByRules");
+		any = true;
+		jw_str(w, en->path);
+	}
+	if (any)
+		jw_arr_end(w);
+}
+
 static void write_members(struct compiled_profile *x)
 {
 	const struct profile *p = &x->profile;
@@ -477,6 +514,7 @@ static void write_members(struct compiled_profile *x)
 	paths_json(p, "readRoots", PLAN_MOUNT_SYSTEM, PLAN_MOUNT_READ, &w);
 	paths_json(p, "writeRoots", PLAN_MOUNT_WRITE, 0, &w);
 	paths_json(p, "hidden", PLAN_MOUNT_HIDE, 0, &w);
+	hidden_by_rules_json(p, &w);
 	if (p->confined) {
 		paths_json(p, "private", PLAN_MOUNT_EMPTY, 0, &w);
 		paths_json(p, "protected", PLAN_MOUNT_PROTECT, 0, &w);

@@ -180,7 +180,10 @@ static const char *file_reason(const struct guesses *g, const struct violation *
 			       : NULL;
 	case EACCES:
 	case EPERM:
-	case ENOENT: return is_hidden(g, v->path, strcmp(v->operation, "create") == 0) ? "hidden" : NULL;
+	case ENOENT:
+		return is_hidden(g, v->path, strcmp(v->operation, "create") == 0)
+			       ? process_violation_hidden(g->made, v->path)
+			       : NULL;
 	default: return NULL;
 	}
 }
@@ -237,7 +240,7 @@ static bool guess_file(struct guesses *g, const struct output_hint *h, struct vi
 		v->reason = file_reason(g, v);
 		if (!v->reason && is_kept_missing(g, v))
 			return true;
-		if (g->exact && v->reason && !(v->error == ENOENT && strcmp(v->reason, "hidden") == 0))
+		if (g->exact && v->reason && !(v->error == ENOENT && process_violation_is_hidden(v->reason)))
 			v->reason = NULL;
 		if (!v->reason && v->error == ENOENT && is_private_tmp(g, h->paths[i], v->path)) {
 			v->reason = "each command has a /tmp of its own";
@@ -245,7 +248,7 @@ static bool guess_file(struct guesses *g, const struct output_hint *h, struct vi
 		}
 		if (!v->reason)
 			continue;
-		if (strcmp(v->reason, "hidden") == 0)
+		if (process_violation_is_hidden(v->reason))
 			v->operation = strcmp(v->operation, "create") == 0 ? "create" : "read";
 		else if (strcmp(v->operation, "write") == 0 && host_sees(g, v->path) == 0)
 			v->operation = "create";

@@ -120,6 +120,18 @@ static bool is_plain(const char *path)
 	return path[0] == '/';
 }
 
+const char *process_violation_hidden(struct jval made, const char *path)
+{
+	const size_t by_rule = process_path_depth(path, jval_get(made, "hiddenByRules"));
+
+	return by_rule && by_rule == process_path_depth(path, jval_get(made, "hidden")) ? VIOLATION_BY_RULE : "hidden";
+}
+
+bool process_violation_is_hidden(const char *reason)
+{
+	return strcmp(reason, "hidden") == 0 || strcmp(reason, VIOLATION_BY_RULE) == 0;
+}
+
 /* The deepest entry that contains the path decides. If that is a write root, the sandbox is not the reason: the path
  * leads out of it, or the file belongs to another user. */
 static const char *file_reason(struct jval made, const struct violation *v)
@@ -132,7 +144,7 @@ static const char *file_reason(struct jval made, const struct violation *v)
 	bool reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
 
 	if (hidden > open && hidden > read)
-		return "hidden";
+		return process_violation_hidden(made, v->path);
 	if (reads)
 		return "not permitted to its user";
 	if (v->error == EBUSY || (shut && shut >= open && shut >= read))
