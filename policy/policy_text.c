@@ -5,6 +5,7 @@
 #include "policy/policy_text.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/mem.h"
 
 #include <string.h>
 
@@ -35,4 +36,21 @@ json_t *policy_text_load(const char *name, const char *text, size_t len, size_t 
 		return root;
 	json_decref(root);
 	return NULL;
+}
+
+unsigned policy_text_line(const struct policy_text *f, const char *const *words, size_t n)
+{
+	const char *at = f->text, *end = f->text + f->len;
+	unsigned line = 1;
+
+	for (size_t i = 0; i < n && words[i]; i++) {
+		mem_auto char *quoted = mem_printf("\"%s\"", words[i]);
+		const char *hit = memmem(at, (size_t)(end - at), quoted, strlen(quoted));
+		if (!hit)
+			break;
+		at = hit;
+	}
+	for (const char *p = f->text; p < at; p++)
+		line += *p == '\n';
+	return line;
 }

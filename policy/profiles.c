@@ -22,39 +22,17 @@
 #define TEXT_MAX (1u << 20)
 #define PROFILES_MAX 64u
 #define EXTENDS_MAX 8u
-#define DOMAINS_MAX 256u
+#define CREDENTIALS_MAX 256u
 #define BASE_PROFILE "workspace"
 
 /* One file being read. */
 struct file {
-	const char *name, *text;
-	size_t len;
+	struct policy_text at;
 	json_t *profiles;
 	struct policy_profiles *known, *found;
 };
 
 /* ---- messages ---- */
-
-/*
- * The line of the last of these words, each of them searched after the previous one: the parser does not keep line
- * numbers, but messages need one.
- */
-static unsigned line_of(const struct file *f, const char *const *words, size_t n)
-{
-	const char *at = f->text, *end = f->text + f->len;
-	unsigned line = 1;
-
-	for (size_t i = 0; i < n && words[i]; i++) {
-		mem_auto char *quoted = mem_printf("\"%s\"", words[i]);
-		const char *hit = memmem(at, (size_t)(end - at), quoted, strlen(quoted));
-		if (!hit)
-			break;
-		at = hit;
-	}
-	for (const char *p = f->text; p < at; p++)
-		line += *p == '\n';
-	return line;
-}
 
 __attribute__((format(printf, 5, 6))) static int set_error(const struct file *f, const char *profile, const char *key,
 							   struct err *e, const char *fmt, ...)
@@ -68,7 +46,8 @@ __attribute__((format(printf, 5, 6))) static int set_error(const struct file *f,
 	va_end(ap);
 	snprintf(field, sizeof field, "profiles%s%.31s%s%.20s", profile ? "." : "", profile ? profile : "",
 		 key ? "." : "", key ? key : "");
-	return err_field(e, field, "%.80s: line %u: %s: %s", f->name, line_of(f, words, countof(words)), field, why);
+	return err_field(e, field, "%.80s: line %u: %s: %s", f->at.name,
+			 policy_text_line(&f->at, words, countof(words)), field, why);
 }
 
 /* ---- members ---- */
@@ -205,7 +184,7 @@ static int take_credentials(const struct file *f, struct profile *p, const json_
 	size_t i;
 	json_t *item;
 
-	if (!json_is_array(list) || json_array_size(list) > DOMAINS_MAX)
+	if (!json_is_array(list) || json_array_size(list) > CREDENTIALS_MAX)
 		return set_error(f, p->name, "network", e, "credentials must be an array of names");
 	json_array_foreach (list, i, item) {
 		struct host_rule r;
@@ -390,69 +369,6 @@ static int read_profiles(const struct file *f, struct err *e)
 	return 0;
 }
 
-/* ---- hosts for all profiles ---- */
-
-static int take_domains(const struct file *f, const json_t *network, const char *key, bool deny, struct host_rules *ret,
-			struct err *e)
-{
-	const char *const words[] = { "sandbox", "network", key };
-	const json_t *list = json_object_get(network, key);
-	struct err inner = ERR_INIT;
-	size_t i;
-	json_t *item;
-
-	if (list && (!json_is_array(list) || json_array_size(list) > DOMAINS_MAX))
-		return err_field(e, "sandbox.network",
-				 "%.80s: line %u: sandbox.network.%s: must be an array of at most %u hosts", f->name,
-				 line_of(f, words, countof(words)), key, DOMAINS_MAX);
-	json_array_foreach (list, i, item) {
-		const char *s = json_string_value(item);
-		struct host_rule r;
-
-		if (!s || host_rule_parse(s, deny, &r, &inner) < 0)
-			return err_field(e, "sandbox.network", "%.80s: line %u: sandbox.network.%s[%zu]: %s", f->name,
-					 line_of(f, words, countof(words)), key, i,
-					 s ? inner.message : "must be a host");
-		host_rules_add(ret, &r);
-	}
-	return 0;
-}
-
-static int read_domains(const struct file *f, const json_t *root, struct host_rules *ret, struct err *e)
-{
-	const json_t *network = json_object_get(json_object_get(root, "sandbox"), "network");
-
-	return take_domains(f, network, "allowedDomains", false, ret, e) < 0
-		       ? -1
-		       : take_domains(f, network, "deniedDomains", true, ret, e);
-}
-
-/* Adds the hosts of the section `sandbox` to a profile that a request uses. */
-static void apply_domains(const struct policy_profiles *s, struct profile *p)
-{
-	bool takes = p->network == PLAN_NET_ALLOW ||
-		     (p->network == PLAN_NET_NONE && strcmp(p->name, PROFILE_DEFAULT) == 0);
-
-	for (size_t i = 0; p->confined && i < s->hosts.count; i++) {
-		const struct host_rule *r = &s->hosts.rule[i];
-
-		if (!r->deny && !takes)
-			continue;
-		host_rules_add(&p->hosts, r);
-		if (!r->deny)
-			p->network = PLAN_NET_ALLOW;
-	}
-}
-
-/* Whether the section `sandbox` has members that this version ignores. */
-static bool has_other_sandbox(const json_t *sandbox)
-{
-	const json_t *network = json_object_get(sandbox, "network");
-	size_t known = !!json_object_get(network, "allowedDomains") + !!json_object_get(network, "deniedDomains");
-
-	return json_object_size(sandbox) > (network ? 1u : 0u) || json_object_size(network) > known;
-}
-
 int policy_profiles_parse(struct policy_profiles *s, const char *name, const char *text, size_t len, struct err *e)
 {
 	struct policy_profiles found = { 0 };
@@ -460,23 +376,20 @@ int policy_profiles_parse(struct policy_profiles *s, const char *name, const cha
 
 	if (!root)
 		return -1;
-	struct file f = { .name = name,
-			  .text = text,
-			  .len = len,
+	struct file f = { .at = { .name = name, .text = text, .len = len },
 			  .profiles = json_object_get(root, "profiles"),
 			  .known = s,
 			  .found = &found };
-	if ((f.profiles && read_profiles(&f, e) < 0) || read_domains(&f, root, &found.hosts, e) < 0) {
+	if ((f.profiles && read_profiles(&f, e) < 0) ||
+	    sandbox_section_read(&found.section, &f.at, json_object_get(root, "sandbox"), e) < 0 ||
+	    sandbox_section_add(&s->section, &found.section, e) < 0) {
 		policy_profiles_done(&found);
 		return -1;
 	}
-	for (size_t i = 0; i < found.hosts.count; i++)
-		host_rules_add(&s->hosts, &found.hosts.rule[i]);
-	host_rules_done(&found.hosts);
+	sandbox_section_done(&found.section);
 	for (size_t i = 0; i < found.count; i++)
 		add_profile(s, found.profile[i]);
 	free(found.profile);
-	s->partial |= has_other_sandbox(json_object_get(root, "sandbox"));
 	return 0;
 }
 
@@ -487,7 +400,7 @@ void policy_profiles_done(struct policy_profiles *s)
 		free(s->profile[i]);
 	}
 	free(s->profile);
-	host_rules_done(&s->hosts);
+	sandbox_section_done(&s->section);
 	*s = (struct policy_profiles){ 0 };
 }
 
@@ -508,8 +421,10 @@ int policy_profiles_get(const struct policy_profiles *s, const char *name, struc
 	if (p)
 		profile_copy(p, ret);
 	if (p || profile_shipped(name, ret) == 0) {
-		apply_domains(s, ret);
-		return 0;
+		if (sandbox_section_apply(&s->section, ret, e) == 0)
+			return 0;
+		profile_done(ret);
+		return -1;
 	}
 	buf_auto struct buf names = BUF_INIT;
 	policy_profiles_names(s, &names);

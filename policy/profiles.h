@@ -17,11 +17,10 @@
  *                 abstractSockets
  *   cow           copy-on-write
  *
- * `sandbox {network {allowedDomains, deniedDomains}}` lists hosts for every profile: the denied ones apply to all of
- * them, the allowed ones to profiles whose network is `allow` already, and to the default profile.
+ * The section `sandbox` applies to every profile (sandbox_section.h).
  */
 
-#include "sandbox/host_rule.h"
+#include "policy/sandbox_section.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,8 +32,7 @@ struct profile;
 struct policy_profiles {
 	struct profile **profile; /* the host's first */
 	size_t count;
-	struct host_rules hosts; /* sandbox.network.allowedDomains and deniedDomains, of all files */
-	bool partial;            /* a file has sections that this version ignores */
+	struct sandbox_section section; /* of all files */
 };
 
 void policy_profiles_done(struct policy_profiles *s);

@@ -99,6 +99,19 @@ void profile_copy(const struct profile *from, struct profile *ret)
 	host_rules_copy(&from->hosts, &ret->hosts);
 }
 
+void profile_drop_shown(struct profile *p, const char *path)
+{
+	const size_t n = strlen(path);
+
+	for (size_t i = p->count; i-- > 0;) {
+		const struct profile_entry *en = &p->entry[i];
+
+		if ((en->kind == PLAN_MOUNT_READ || en->kind == PLAN_MOUNT_WRITE) && strncmp(en->path, path, n) == 0 &&
+		    (en->path[n] == '/' || !en->path[n]))
+			profile_drop(p, i);
+	}
+}
+
 int profile_add_host(struct profile *p, const char *text, bool deny, struct err *e)
 {
 	struct host_rule r;
@@ -414,9 +427,7 @@ static int hide_denied(struct profile *p, const struct profile_paths *place, str
 
 		if (!en || (en->kind != PLAN_MOUNT_WRITE && en->kind != PLAN_MOUNT_READ) || is_shown(s, place))
 			continue;
-		for (size_t i = p->count; i-- > 0;)
-			if (p->entry[i].path[0] == '/' && path_within(s, p->entry[i].path))
-				profile_drop(p, i);
+		profile_drop_shown(p, s);
 		if (profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_EXACT, s, e) < 0)
 			return -1;
 	}

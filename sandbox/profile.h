@@ -50,6 +50,11 @@ void profile_done(struct profile *p);
 void profile_copy(const struct profile *from, struct profile *ret);
 /* A trailing ? makes the path optional. ERR_EXHAUSTED when there are too many or too long ones. */
 int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *path, struct err *e);
+/*
+ * Removes what shows the host's files at the path or below it. In a profile that is not expanded, paths are compared as
+ * written.
+ */
+void profile_drop_shown(struct profile *p, const char *path);
 /* ERR_INVALID without a field, or ERR_EXHAUSTED. */
 int profile_add_host(struct profile *p, const char *text, bool deny, struct err *e);
 

@@ -109,11 +109,12 @@ static void install_policy(struct policy_files *p, struct policy_files *fresh, c
 				   layers[i].label, p->rules.count, p->hooks.count, p->profiles.count);
 		engine_policy_is(engine, layers[i].name, texts[i].hash, summary.data);
 	}
-	if (p->profiles.partial)
-		engine_warn(engine, "policy_partly_used",
-			    "parts of the section sandbox are not acted on: do not rely on them",
-			    "this version acts on the permissions, prefix rules, hooks, profiles, hosts, models and "
-			    "limits of a policy file only");
+	if (p->profiles.section.partial)
+		engine_warn(
+			engine, "policy_partly_used",
+			"parts of the section sandbox are not acted on: do not rely on them",
+			"this version acts on the permissions, prefix rules, hooks, profiles, hosts, paths, models and "
+			"limits of a policy file only");
 	for (size_t i = 0; i < p->rules.nnotes && i < NOTES_TOLD; i++)
 		engine_warn(engine, "policy_note", "bailiff policy lint shows all notes", "%s", p->rules.note[i]);
 	for (size_t i = 0; i < p->hooks.nnotes && i < NOTES_TOLD; i++)

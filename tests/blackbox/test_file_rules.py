@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 
 import harness
 from harness import valid
@@ -142,6 +143,36 @@ def test_a_sandbox_hides_what_the_workspace_denies_from_its_first_command_on():
         made = rpc.call("create_sandbox", cwd=home.work)["sandboxId"]
         assert read_all(rpc, home, ".env", sandboxId=made) == [None]
         assert read_all(rpc, home, ".env") == [None]
+        valid(home, rpc)
+
+
+def test_paths_of_the_section_sandbox_apply_to_every_command():
+    with tempfile.TemporaryDirectory(dir="/srv" if os.geteuid() == 0 else "/tmp", prefix="bailiff-test-") as outside, Policed({}) as home, home.rpc() as rpc:
+        fill(outside, "cache/x", "data/x", "data/shown/x")
+        fill(home.work, "own.env", "private/x", "private/public/x", "kept", "plain")
+        policy(home, {"sandbox": {"filesystem": {
+            "denyRead": ["own.env", "./private", "/etc/hostname", "~/.nothing"], "allowRead": ["private/public", f"/{outside}/data"],
+            "denyWrite": ["kept", "absent"], "allowWrite": [f"{outside}/cache/**", f"{outside}/missing"]}}})
+        rpc.call("reload_policy")
+        assert not [e for e in rpc.events() if e["type"] == "runtime.warning" and e["payload"].get("code") == "policy_partly_used"]
+        got = read_all(rpc, home, "own.env", "private/x", "private/public/x", "/etc/hostname", f"{outside}/data/x", "plain")
+        assert got == [None, None, "content", None, "content", "content"], got
+
+        def writes(path, **options):
+            return rpc.run(["python3", "-c", f"open({path!r}, 'w').write('new')"], cwd=home.work, **options)[1]["exitCode"] == 0
+        assert writes(f"{outside}/cache/new") and writes("plain")
+        for path in ("kept", "absent", "own.env", "private/new", f"{outside}/data/x", "/etc/hostname"):
+            assert not writes(path), path
+        assert not writes(f"{outside}/cache/new", profile="readonly")
+        assert read_all(rpc, home, "own.env", profile="readonly") == [None]
+        with open(os.path.join(home.work, "kept"), encoding="utf-8") as f:
+            assert f.read() == "content"
+        # A person may widen it for one command, as with the paths that a profile hides.
+        assert read_all(rpc, home, "own.env", sandbox={"readRoots": [os.path.join(home.work, "own.env")]}) == ["content"]
+        with open(os.path.join(home.work, "wrong.json"), "w", encoding="utf-8") as f:
+            json.dump({"sandbox": {"filesystem": {"denyRead": ["*.pem"]}}}, f)
+        error = home.cli("policy", "lint", "wrong.json", status=None)
+        assert error.status and b"sandbox.filesystem.denyRead[0]: has a wildcard" in error.err + error.out, (error.out, error.err)
         valid(home, rpc)
 
 

@@ -122,6 +122,14 @@ START_TEST(errors_name_line_and_key)
 	bad("{\"profiles\":{\"a\":{\"network\":{\"allow\":[\"http://x\"]}}}}", "is a URL");
 	bad("{\"profiles\":{\"a\":{\"network\":{\"hosts\":[]}}}}", "expected allow, deny or credentials");
 	bad("{\"sandbox\":{\"network\":{\"allowedDomains\":[\"a b\"]}}}", "sandbox.network.allowedDomains[0]");
+	bad("{\"sandbox\":{\n\"filesystem\":{\n\"denyRead\":[\"/x\",\"*.pem\"]}}}",
+	    "line 3: sandbox.filesystem.denyRead[1]: has a wildcard");
+	bad("{\"sandbox\":{\"filesystem\":{\"denyRead\":[\".\"]}}}", "the workspace itself cannot be hidden");
+	bad("{\"sandbox\":{\"filesystem\":{\"allowWrite\":[\"/\"]}}}", "not possible here");
+	bad("{\"sandbox\":{\"filesystem\":{\"allowWrite\":[\"../x\"]}}}", "without '..'");
+	bad("{\"sandbox\":{\"filesystem\":{\"denyWrite\":\"x\"}}}", "must be an array of at most");
+	bad("{\"sandbox\":{\"filesystem\":{\"denyWrite\":[1]}}}", "denyWrite[0]: must be a path");
+	bad("{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"$HOME/x\"]}}}", "not $WORKSPACE");
 	bad("{\"profiles\":{\"a\":{\"cow\":1}}}", "true or false");
 	bad("{\"profiles\":{\"a\":{\"memoryBytes\":0}}}", "above 0");
 	bad("{\"profiles\":{\"a\":{\"memoryBytes\":\"1000K\"}}}", "memoryBytes: must be at least 1048576");
@@ -144,7 +152,7 @@ START_TEST(domains_of_the_file_apply_to_its_profiles)
 	struct err e = ERR_INIT;
 
 	ck_assert_msg(policy_profiles_parse(&s, "policy.json", text, strlen(text), &e) == 0, "%s", e.message);
-	ck_assert(!s.partial);
+	ck_assert(!s.section.partial);
 	ck_assert_int_eq(policy_profiles_get(&s, "workspace", &p, &e), 0);
 	ck_assert_uint_eq(p.network, PLAN_NET_ALLOW);
 	ck_assert_int_eq(host_rules_name(&p.hosts, "www.example.com", 80), HOST_ALLOWED);
@@ -162,18 +170,89 @@ START_TEST(domains_of_the_file_apply_to_its_profiles)
 }
 END_TEST
 
+/* "kind path" of the entries that the section can have changed. */
+static void check_paths(const struct policy_profiles *s, const char *name, const char *wanted)
+{
+	buf_auto struct buf found = BUF_INIT;
+	struct profile p;
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(policy_profiles_get(s, name, &p, &e) == 0, "%s", e.message);
+	for (size_t i = 0; i < p.count; i++)
+		if (strstr(p.entry[i].path, "own") ||
+		    (strstr(p.entry[i].path, ".cargo") && !strstr(p.entry[i].path, "credentials")))
+			buf_printf(&found, "%s %s;", profile_kind_name(p.entry[i].kind), p.entry[i].path);
+	ck_assert_str_eq(buf_cstr(&found), wanted);
+	profile_done(&p);
+}
+
+START_TEST(paths_of_the_file_apply_to_all_profiles)
+{
+	struct policy_profiles s = { 0 };
+
+	take(&s, "{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"~/.cargo\",\"own.env\",\"//own/x/**\"],"
+		 "\"allowRead\":[\"~/own/data\",\"~/.cargo/bin\"],\"allowWrite\":[\"./own/cache/\"],"
+		 "\"denyWrite\":[\"own.lock\"]}},\"profiles\":{\"mine\":{\"readRoots\":[\"/own/x/y\",\"/own/z\"]}}}");
+	ck_assert(!s.section.partial);
+	check_paths(&s, "readonly",
+		    "read ~/own/data;read ~/.cargo/bin;protect $WORKSPACE/own.lock;hide ~/.cargo;hide "
+		    "$WORKSPACE/own.env;hide /own/x;");
+	check_paths(&s, "mine",
+		    "read /own/z;read ~/own/data;read ~/.cargo/bin;write $WORKSPACE/own/cache;protect "
+		    "$WORKSPACE/own.lock;hide ~/.cargo;hide $WORKSPACE/own.env;hide /own/x;");
+	policy_profiles_done(&s);
+}
+END_TEST
+
+START_TEST(a_less_important_file_opens_nothing_that_another_denies)
+{
+	struct policy_profiles s = { 0 };
+
+	take(&s, "{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"/own/a\"],\"denyWrite\":[\"/own/b\"]}}}");
+	take(&s, "{\"sandbox\":{\"filesystem\":{\"allowRead\":[\"/own/a/x\",\"/own/b/x\"],\"allowWrite\":[\"/own/"
+		 "a\",\"/own/b/"
+		 "y\",\"/own/c\"]}}}");
+	take(&s, "{\"profiles\":{\"bare\":{\"hidden\":[\"~/.cargo\"]}}}");
+	check_paths(&s, "isolated", "read /own/b/x;protect /own/b;hide /own/a;");
+	policy_profiles_done(&s);
+}
+END_TEST
+
+/* The caller's home is a private folder already: hiding the host's would leave programs without one. */
+START_TEST(a_private_home_stays)
+{
+	struct policy_profiles s = { 0 };
+	struct profile p;
+	struct err e = ERR_INIT;
+	bool private = false;
+
+	take(&s, "{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"~\"]}}}");
+	ck_assert_int_eq(policy_profiles_get(&s, "workspace", &p, &e), 0);
+	for (size_t i = 0; i < p.count; i++) {
+		ck_assert(strncmp(p.entry[i].path, "~/", 2) != 0 || p.entry[i].kind == PLAN_MOUNT_HIDE);
+		private |= strcmp(p.entry[i].path, "~") == 0 && p.entry[i].kind == PLAN_MOUNT_EMPTY;
+	}
+	ck_assert(private);
+	profile_done(&p);
+	policy_profiles_done(&s);
+}
+END_TEST
+
 START_TEST(sections_without_effect_are_marked_partial)
 {
 	struct policy_profiles s = { 0 };
 
 	take(&s, "{\"permissions\":{\"defaultMode\":\"default\",\"deny\":[]},\"hooks\":{}}");
-	ck_assert(!s.partial);
+	ck_assert(!s.section.partial);
 	take(&s, "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"]}}"); /* rules take effect */
-	ck_assert(!s.partial);
+	ck_assert(!s.section.partial);
 	take(&s, "{\"hooks\":{\"PreToolUse\":[]}}"); /* and so are hooks */
-	ck_assert(!s.partial);
+	ck_assert(!s.section.partial);
 	take(&s, "{\"sandbox\":{\"enabled\":true}}");
-	ck_assert(s.partial);
+	ck_assert(s.section.partial);
+	policy_profiles_done(&s);
+	take(&s, "{\"sandbox\":{\"filesystem\":{\"denyRead\":[],\"other\":[]}}}");
+	ck_assert(s.section.partial);
 	policy_profiles_done(&s);
 }
 END_TEST
@@ -182,5 +261,7 @@ int main(void)
 {
 	return SUITE("profiles", a_profile_extends_another, the_first_file_wins,
 		     an_unknown_profile_error_lists_the_known_ones, errors_name_line_and_key,
-		     domains_of_the_file_apply_to_its_profiles, sections_without_effect_are_marked_partial);
+		     domains_of_the_file_apply_to_its_profiles, paths_of_the_file_apply_to_all_profiles,
+		     a_less_important_file_opens_nothing_that_another_denies, a_private_home_stays,
+		     sections_without_effect_are_marked_partial);
 }
