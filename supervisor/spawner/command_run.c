@@ -121,16 +121,24 @@ _Noreturn void init_fail(struct init *in, enum sandbox_step step, int error)
  * memory, that can be the init, which has to report what happened. So the command inherits a higher score, and the init
  * restores its own once the command runs.
  */
-void init_set_oom_score(const struct init *in, const char *score)
+void init_raise_oom_score(const struct init *in, bool raised)
 {
-	if ((in->steps.plan->limits.value[PLAN_LIMIT_MEMORY] || in->own_memory) && in->steps.oom_fd >= 0)
-		(void)!pwrite(in->steps.oom_fd, score, strlen(score), 0);
+	if (in->steps.plan->limits.value[PLAN_LIMIT_MEMORY] || in->own_memory)
+		init_write_oom_score(in, in->oom_score + (raised ? OOM_SCORE_MORE : 0));
+}
+
+void init_write_oom_score(const struct init *in, int score)
+{
+	char text[16];
+	const int n = snprintf(text, sizeof text, "%d", score < OOM_SCORE_MAX ? score : OOM_SCORE_MAX);
+	if (in->steps.oom_fd >= 0)
+		(void)!pwrite(in->steps.oom_fd, text, (size_t)n, 0);
 }
 
 /* Sleeps until the command's exec or exit. The child must not modify this stack frame. */
 static pid_t start_command(struct init *in)
 {
-	init_set_oom_score(in, "200");
+	init_raise_oom_score(in, true);
 	pid_t pid = vfork();
 	if (pid == 0) {
 		exec_command(in);
@@ -138,7 +146,7 @@ static pid_t start_command(struct init *in)
 	}
 	if (in->starting)
 		*in->starting = 0;
-	init_set_oom_score(in, "0");
+	init_raise_oom_score(in, false);
 	return pid;
 }
 

@@ -33,7 +33,9 @@ int command_run_signal_fd(void);
 void init_send_status(int fd, const struct status_msg *m, int first, int second);
 /* Reports the failed step and exits. */
 _Noreturn void init_fail(struct init *in, enum sandbox_step step, int error);
-/* Sets the score by which the OOM killer chooses, if the sandbox has a memory limit. */
-void init_set_oom_score(const struct init *in, const char *score);
+/* Sets the score by which the OOM killer chooses. */
+void init_write_oom_score(const struct init *in, int score);
+/* Raises that of the process to come, if its memory is limited, or restores the init's own. */
+void init_raise_oom_score(const struct init *in, bool raised);
 
 #endif

@@ -487,13 +487,13 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 				       .buffer = h->buffer,
 				       .signal_fd = h->signal_fd,
 				       .holder_fd = holder_fd };
-	init_set_oom_score(in, "200");
+	init_raise_oom_score(in, true);
 	pid_t pid = fork();
 	if (pid == 0) {
 		fd_close(&leader_fd);
 		lead(h, plan, fds, &leader);
 	}
-	init_set_oom_score(in, "0");
+	init_raise_oom_score(in, false);
 	if (pid < 0) {
 		h->flag_used[flag] = false;
 		fail_member(status, STEP_CLONE, errno, errno == EAGAIN ? "limit on processes of the sandbox" : "");

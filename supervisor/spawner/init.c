@@ -27,14 +27,13 @@
 #include <unistd.h>
 
 /*
- * Writing "0" needs no privilege: it only makes this process a likelier victim. The file stays open because it is
- * unreachable later, when spare_init needs it.
+ * A higher score needs no privilege: it only makes this process a likelier victim. The file stays open because it is
+ * unreachable later, when init_raise_oom_score needs it.
  */
-static void reset_oom_score(struct init *in)
+static void set_oom_score(struct init *in)
 {
 	in->steps.oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (in->reset_oom)
-		(void)!write(in->steps.oom_fd, "0", 1);
+	init_write_oom_score(in, in->oom_score);
 }
 
 /* Layers that a private root always has, whatever the plan requires: a compromised runtime cannot ask for less. */
@@ -162,7 +161,7 @@ _Noreturn void init_main(struct init *in)
 		process_title_set(in->title, "bailiffd: zygote");
 	else
 		set_name(in);
-	reset_oom_score(in);
+	set_oom_score(in);
 	if (in->leaf_fd >= 0)
 		tree_files_open_v2(&in->steps.tree, in->leaf_fd);
 	/*

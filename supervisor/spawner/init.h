@@ -15,6 +15,10 @@ struct cpu_affinity;
 struct leftovers;
 struct process_title;
 
+#define OOM_SCORE_RAISED 400 /* of a sandbox, if the daemon itself is not protected */
+#define OOM_SCORE_MORE 200   /* of a command with a memory limit, in addition */
+#define OOM_SCORE_MAX 1000
+
 struct init {
 	struct step_context steps;
 	struct process_title *title;
@@ -35,7 +39,7 @@ struct init {
 	bool polite;               /* while it waits for a command, it has the policy SCHED_BATCH */
 	bool kept;                 /* it waits for another command: the last one may have left nothing */
 	bool audit;                /* enter an audit session of its own */
-	bool reset_oom;            /* the spawner is protected from the OOM killer; the sandbox must not be */
+	int oom_score;             /* oom_score_adj of the sandbox; commands with a memory limit get more */
 	/*
 	 * The command's arguments start at argv[1], NULL-terminated. argv[0] is reserved for the shell, which runs a
 	 * script without an interpreter line.

@@ -11,6 +11,7 @@
 #include "sandbox/steps.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/descendants.h"
+#include "supervisor/spawner/init.h"
 #include "supervisor/spawner/peer_files.h"
 #include "supervisor/spawner/placeholder_helper.h"
 #include "supervisor/spawner/prebuilt_msg.h"
@@ -312,11 +313,16 @@ static bool has_capabilities(void)
 	return true;
 }
 
-static bool protected_from_oom(void)
+/*
+ * The kernel must not end the daemon for memory that commands take: a command has a higher score than the daemon. That
+ * of a privileged daemon is below 0 (supervisor/daemon/main.c).
+ */
+static int sandbox_oom_score(void)
 {
-	char c = 0;
+	char text[16] = "";
 	fd_auto int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
-	return fd >= 0 && read(fd, &c, 1) == 1 && c == '-';
+	const int own = fd >= 0 && read(fd, text, sizeof text - 1) > 0 ? atoi(text) : 0;
+	return own < 0 ? 0 : own > OOM_SCORE_RAISED ? own : OOM_SCORE_RAISED;
 }
 
 /* Commands must not inherit a raised priority of the daemon: clones get the default priority or a lower one. */
@@ -396,7 +402,7 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 		.peer_fd = GUARD_FD_PEER,
 		.guard_pidfd = GUARD_FD_GUARD_PIDFD,
 		.privileged = geteuid() == 0 && has_capabilities(),
-		.protected_from_oom = protected_from_oom(),
+		.oom_score = sandbox_oom_score(),
 		.title = o->title,
 		.allow_host = o->allow_host,
 		.policy_file = o->policy_file,

@@ -56,7 +56,7 @@ struct spawner {
 			  */
 	bool bounded;    /* it has an empty bounding set */
 	bool allow_host; /* set on the daemon's command line; never by a message */
-	bool protected_from_oom;
+	int oom_score;   /* oom_score_adj of sandboxes */
 	struct cpu_affinity affinity; /* away from the runtime's CPU */
 	int idle_ms;                  /* time without a message before prebuilding */
 	uint64_t started_ns;          /* time of the last start */

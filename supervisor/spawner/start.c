@@ -270,7 +270,7 @@ static struct init init_base(const struct spawner *s)
 		.affinity = &s->affinity,
 		.sockets = s->sockets.count,
 		.audit = s->audit_fd >= 0,
-		.reset_oom = s->protected_from_oom,
+		.oom_score = s->oom_score,
 		.argv = s->strings,
 		.room = s->prebuilt_msg_buffer,
 		.cow_folder = s->cow.path,
