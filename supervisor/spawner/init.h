@@ -15,7 +15,7 @@ struct cpu_affinity;
 struct leftovers;
 struct process_title;
 
-#define OOM_SCORE_RAISED 400 /* of a sandbox, if the daemon itself is not protected */
+#define OOM_SCORE_RAISED 800 /* of a sandbox, if the daemon itself is not protected */
 #define OOM_SCORE_MORE 200   /* of a command with a memory limit, in addition */
 #define OOM_SCORE_MAX 1000
 
