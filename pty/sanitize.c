@@ -74,26 +74,14 @@ static void feed_byte(struct sanitize *s, char c, struct buf *text)
 	}
 }
 
-/*
- * Two stages: sequences are removed byte by byte, then whole characters are made safe, so a split one waits in `carry`.
- */
+/* Two stages: sequences are removed byte by byte, then whole characters are made safe. */
 void sanitize_feed(struct sanitize *s, const char *bytes, size_t n, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
-	size_t cut;
 
-	buf_append(&text, s->carry, s->ncarry);
 	for (size_t i = 0; i < n; i++)
 		feed_byte(s, bytes[i], &text);
-	cut = text_utf8_cut(buf_cstr(&text), text.len);
-	s->ncarry = text.len - cut;
-	if (s->ncarry)
-		memcpy(s->carry, text.data + cut, s->ncarry);
-	text_sanitize(buf_cstr(&text), cut, out);
+	text_stream_feed(&s->text, text.data, text.len, out);
 }
 
-void sanitize_end(struct sanitize *s, struct buf *out)
-{
-	text_sanitize(s->carry, s->ncarry, out);
-	s->ncarry = 0;
-}
+void sanitize_end(struct sanitize *s, struct buf *out) { text_stream_end(&s->text, out); }

@@ -9,6 +9,8 @@
  * An unterminated sequence cannot hide text: the end of a line ends it.
  */
 
+#include "runtime/base/text.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -19,8 +21,7 @@ struct sanitize {
 	int state;
 	bool returned; /* the cursor is back in column 0 */
 	bool written;  /* the line has text */
-	char carry[4]; /* the first bytes of a split character */
-	size_t ncarry;
+	struct text_stream text;
 };
 #define SANITIZE_INIT ((struct sanitize){ 0 })
 

@@ -455,10 +455,11 @@ static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
 	return bad;
 }
 
-/* Harmless characters are copied in runs, since almost all text consists of them. */
-static void sanitize_text(const char *s, size_t n, bool lines, struct buf *out)
+/* The first `shown` bytes are only context. Harmless characters are copied in runs: almost all text consists of them.
+ */
+static void sanitize_text(const char *s, size_t n, size_t shown, bool lines, struct buf *out)
 {
-	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from, *end = p + n, *run = p;
+	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from + shown, *end = from + n, *run = p;
 
 	while (p < end) {
 		size_t len;
@@ -503,9 +504,33 @@ void text_json_visible(const char *s, size_t n, struct buf *out)
 	buf_append(out, run, (size_t)(p - run));
 }
 
-void text_sanitize(const char *s, size_t n, struct buf *out) { sanitize_text(s, n, true, out); }
+void text_sanitize(const char *s, size_t n, struct buf *out) { sanitize_text(s, n, 0, true, out); }
 
-void text_sanitize_line(const char *s, size_t n, struct buf *out) { sanitize_text(s, n, false, out); }
+void text_sanitize_line(const char *s, size_t n, struct buf *out) { sanitize_text(s, n, 0, false, out); }
+
+void text_stream_feed(struct text_stream *t, const char *s, size_t n, struct buf *out)
+{
+	buf_auto struct buf all = BUF_INIT;
+
+	if (!n)
+		return;
+	buf_append(&all, t->bytes, t->n);
+	buf_append(&all, s, n);
+	const size_t cut = t->shown + text_utf8_cut(all.data + t->shown, all.len - t->shown);
+	sanitize_text(all.data, cut, t->shown, true, out);
+	const size_t from = cut > TEXT_STREAM_CONTEXT ? cut - TEXT_STREAM_CONTEXT : 0;
+	t->shown = cut - from;
+	t->n = all.len - from;
+	memcpy(t->bytes, all.data + from, t->n);
+}
+
+void text_stream_end(struct text_stream *t, struct buf *out)
+{
+	sanitize_text(t->bytes, t->n, t->shown, true, out);
+	*t = (struct text_stream){ 0 };
+}
+
+bool text_stream_waits(const struct text_stream *t) { return t->n > t->shown; }
 
 static const char *const realtime_names[] = {
 	"RTMIN",    "RTMIN+1",  "RTMIN+2",  "RTMIN+3",  "RTMIN+4",  "RTMIN+5",  "RTMIN+6",  "RTMIN+7",  "RTMIN+8",

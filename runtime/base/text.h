@@ -51,6 +51,19 @@ bool text_http_token(const char *s);
  * ends, zero-width characters and tags become \uNNNN or \UNNNNNNNN. Joiners stay where a script or an emoji needs them.
  */
 void text_sanitize(const char *s, size_t n, struct buf *out);
+/*
+ * The same for text that comes in pieces, cut anywhere: an incomplete character waits for the rest, and whether a
+ * joiner stays depends on the end of the piece before.
+ */
+#define TEXT_STREAM_CONTEXT 7 /* bytes on which a character depends: a variation selector and what it is for */
+struct text_stream {
+	char bytes[TEXT_STREAM_CONTEXT + 4]; /* private */
+	size_t shown, n;                     /* private: of `bytes`, those that are appended already, and all */
+};
+void text_stream_feed(struct text_stream *t, const char *s, size_t n, struct buf *out);
+/* At the end of input: appends an incomplete character. */
+void text_stream_end(struct text_stream *t, struct buf *out);
+bool text_stream_waits(const struct text_stream *t); /* there is one */
 /* The same for text that must stay on one line, such as names: newline and tab become \n and \t. */
 void text_sanitize_line(const char *s, size_t n, struct buf *out);
 /* The same for JSON, which stays equivalent: such characters become \u escapes. ASCII except for DEL stays. */

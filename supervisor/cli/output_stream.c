@@ -66,8 +66,9 @@ struct output_stream {
 	bool waits[OUTPUT_STREAMS];  /* writing may block: a pipe, terminal or socket */
 	bool closed[OUTPUT_STREAMS]; /* it has no reader */
 	bool stalled[OUTPUT_STREAMS];
-	bool final;                    /* the process has ended: what cannot be read now was not kept */
-	char carry[OUTPUT_STREAMS][4]; /* the start of a character that a piece split */
+	bool final; /* the process has ended: what cannot be read now was not kept */
+	struct text_stream text[OUTPUT_STREAMS];
+	char carry[OUTPUT_STREAMS][4]; /* JSON: the start of a character that a piece split */
 	size_t ncarry[OUTPUT_STREAMS];
 	struct sanitize terminal; /* state of the sanitiser for terminal output */
 	bool visible;             /* stdout is a terminal: escape control characters in our JSON lines */
@@ -534,6 +535,8 @@ static void make_visible(struct output_stream *f, struct item *it)
 
 	if (s == OUTPUT_PTY && !f->o.json) {
 		sanitize_feed(&f->terminal, buf_cstr(&it->data), it->data.len, &shown);
+	} else if (!f->o.json) {
+		text_stream_feed(&f->text[s], it->data.data, it->data.len, &shown);
 	} else {
 		buf_append(&whole, f->carry[s], f->ncarry[s]);
 		buf_append(&whole, it->data.data, it->data.len);
@@ -541,10 +544,7 @@ static void make_visible(struct output_stream *f, struct item *it)
 		f->ncarry[s] = whole.len - cut;
 		if (f->ncarry[s])
 			memcpy(f->carry[s], whole.data + cut, f->ncarry[s]);
-		if (f->o.json)
-			format_output_line(output_stream_name(s), buf_cstr(&whole), cut, &shown);
-		else
-			text_sanitize(buf_cstr(&whole), cut, &shown);
+		format_output_line(output_stream_name(s), buf_cstr(&whole), cut, &shown);
 	}
 	f->under_way = f->under_way - it->data.len + shown.len;
 	buf_done(&whole);
@@ -606,15 +606,13 @@ static bool show_carry(struct output_stream *f)
 	bool any = false;
 
 	for (int s = 0; s < OUTPUT_STREAMS; s++) {
-		if (!f->ncarry[s] && !(s == OUTPUT_PTY && f->terminal.ncarry))
+		if (!f->ncarry[s] && !text_stream_waits(s == OUTPUT_PTY ? &f->terminal.text : &f->text[s]))
 			continue;
 		struct item *it = insert_after(f, f->last, s, READY);
 		if (f->o.json)
 			format_output_line(output_stream_name(s), f->carry[s], f->ncarry[s], &it->data);
 		else
-			text_sanitize(f->carry[s], f->ncarry[s], &it->data);
-		if (s == OUTPUT_PTY && !f->o.json)
-			sanitize_end(&f->terminal, &it->data);
+			text_stream_end(s == OUTPUT_PTY ? &f->terminal.text : &f->text[s], &it->data);
 		it->made_visible = true;
 		f->under_way += it->data.len;
 		f->ncarry[s] = 0;

@@ -35,6 +35,16 @@ START_TEST(test_escape_sequences_are_removed)
 }
 END_TEST
 
+/* Whether they stay depends on the character before, which an earlier piece may have ended with. */
+START_TEST(test_variation_selectors_do_not_depend_on_pieces)
+{
+	ck_assert_str_eq(SHOWN("\u2764\ufe0f"), "\u2764\ufe0f");
+	ck_assert_str_eq(SHOWN("\U0001f469\ufe0f\u200d\U0001f4bb"), "\U0001f469\ufe0f\u200d\U0001f4bb");
+	ck_assert_str_eq(SHOWN("a\ufe0f"), "a\\ufe0f");
+	ck_assert_str_eq(SHOWN("\xb8\xef\xb8\x8e"), "\\xb8\\ufe0e");
+}
+END_TEST
+
 START_TEST(test_carriage_returns_become_line_breaks)
 {
 	ck_assert_str_eq(SHOWN("one\r\r\ntwo\r\n\r\n"), "one\ntwo\n\n");
@@ -58,6 +68,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("sanitize", test_escape_sequences_are_removed, test_carriage_returns_become_line_breaks,
+	return SUITE("sanitize", test_escape_sequences_are_removed, test_variation_selectors_do_not_depend_on_pieces,
+		     test_carriage_returns_become_line_breaks,
 		     test_control_characters_and_unterminated_sequences_are_harmless);
 }
