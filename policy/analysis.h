@@ -65,8 +65,6 @@ const char *analysis_known_part(const struct analysis *r, const struct shell_par
 
 /* Adds the paths that a command names. Returns the roles of its operands (command_paths.def); NULL: no row matches. */
 const char *command_paths_of_command(struct analysis *r, const struct analysis_command *c);
-/* A command that lists names reads the files, too, if another command may get the names. */
-void command_paths_of_line(struct analysis *r);
 /* Whether operand i of n is a path. */
 bool command_paths_has_role(const char *roles, size_t i, size_t n);
 /* Whether it is unknown if operand i of n is a path: the argument of a script. */
@@ -86,6 +84,10 @@ void path_words_of_command(struct analysis *r, const struct analysis_command *c,
 void path_words_of_assignment(struct analysis *r, size_t index, const char *cwd, const struct shell_word *value);
 /* The lists of `for` loops. */
 void path_words_of_script(struct analysis *r, const struct shell_script *s, const char *cwd);
+
+/* ---- listed_names.c ---- */
+
+void listed_names_of_line(struct analysis *r);
 
 /* ---- network.c ---- */
 

@@ -574,7 +574,7 @@ void command_analyse_line(const char *line, size_t len, const struct analysis_op
 	variables_of_environment(&r);
 	read_text(&r, line, len, false, &top);
 	summarise_facts(&r);
-	command_paths_of_line(&r);
+	listed_names_of_line(&r);
 }
 
 void command_analyse_argv(const char *const *argv, size_t argc, const struct analysis_options *o,
@@ -591,7 +591,7 @@ void command_analyse_argv(const char *const *argv, size_t argc, const struct ana
 	read_words(&r, w, argc, NULL, 0, &top);
 	harm_of_line(&r, NULL);
 	summarise_facts(&r);
-	command_paths_of_line(&r);
+	listed_names_of_line(&r);
 }
 
 void command_facts_done(struct command_facts *f)

@@ -643,36 +643,3 @@ const char *command_paths_after_cd(struct analysis *r, const struct command_args
 		return NULL;
 	return command_paths_absolute(r, cwd, to);
 }
-
-/* Whether another command may get what this one prints, other than to print it, too. */
-static bool passes_names_on(const struct command_facts *f, const struct command_simple *c)
-{
-	static const char printing[] = "head|tail|wc|sort|uniq|grep|egrep|fgrep|cut|tr|nl|column|cat|rev|tac|true|echo";
-
-	if (c->writes || c->context & (SHELL_IN_SUBSTITUTION | SHELL_IN_FUNCTION))
-		return true;
-	for (size_t i = 0; c->context & SHELL_IN_PIPE_TO && i < f->ncommands; i++) {
-		const struct command_simple *to = &f->command[i];
-
-		if (!(to->context & SHELL_IN_PIPE_FROM))
-			continue;
-		if (!to->name || !args_named(to->name, printing))
-			return true;
-		for (size_t k = 1; k < to->argc; k++)
-			if (!to->argv[k] || strncmp(to->argv[k], "--files0-from", 5) == 0)
-				return true;
-	}
-	return false;
-}
-
-void command_paths_of_line(struct analysis *r)
-{
-	struct command_facts *f = r->facts;
-
-	for (size_t i = 0; i < f->npaths; i++) {
-		struct command_path *p = &f->path[i];
-
-		if (p->access & COMMAND_LISTS && (f->unknown || passes_names_on(f, &f->command[p->command])))
-			p->access |= COMMAND_RECURSES;
-	}
-}

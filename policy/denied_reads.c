@@ -25,6 +25,12 @@ static void add_path(struct denied_reads *d, const char *base, const char *name,
 {
 	char whole[PATH_MAX], path[PATH_MAX];
 
+	/* There can be no such file. */
+	for (size_t i = 0, length = 0; i < n; i++) {
+		length = name[i] == '/' ? 0 : length + 1;
+		if (length > NAME_MAX)
+			return;
+	}
 	if (!base || (size_t)snprintf(whole, sizeof whole, "%s/%.*s", base, (int)n, name) >= sizeof whole ||
 	    path_clean(whole, path, NULL) < 0)
 		return;

@@ -381,11 +381,11 @@ int policy_profiles_parse(struct policy_profiles *s, const char *name, const cha
 			  .known = s,
 			  .found = &found };
 	if ((f.profiles && read_profiles(&f, e) < 0) ||
-	    sandbox_section_read(&found.section, &f.at, json_object_get(root, "sandbox"), e) < 0 ||
-	    sandbox_section_add(&s->section, &found.section, e) < 0) {
+	    sandbox_section_read(&found.section, &f.at, json_object_get(root, "sandbox"), e) < 0) {
 		policy_profiles_done(&found);
 		return -1;
 	}
+	sandbox_section_add(&s->section, &found.section);
 	sandbox_section_done(&found.section);
 	for (size_t i = 0; i < found.count; i++)
 		add_profile(s, found.profile[i]);
@@ -421,10 +421,8 @@ int policy_profiles_get(const struct policy_profiles *s, const char *name, struc
 	if (p)
 		profile_copy(p, ret);
 	if (p || profile_shipped(name, ret) == 0) {
-		if (sandbox_section_apply(&s->section, ret, e) == 0)
-			return 0;
-		profile_done(ret);
-		return -1;
+		sandbox_section_apply_hosts(&s->section, ret);
+		return 0;
 	}
 	buf_auto struct buf names = BUF_INIT;
 	policy_profiles_names(s, &names);

@@ -7,10 +7,12 @@
 #include "runtime/base/path.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <string.h>
 
 #define LIST_MAX 256u
-#define PATHS_MAX 32u
+#define PATHS_MAX 24u         /* in each list */
+#define PATHS_BYTES_MAX 3072u /* of one file */
 
 /* ---- hosts ---- */
 
@@ -40,12 +42,12 @@ static int take_hosts(const struct policy_text *f, const json_t *network, const 
 	return 0;
 }
 
-static void apply_hosts(const struct sandbox_section *s, struct profile *p)
+void sandbox_section_apply_hosts(const struct sandbox_section *s, struct profile *p)
 {
 	bool takes = p->network == PLAN_NET_ALLOW ||
 		     (p->network == PLAN_NET_NONE && strcmp(p->name, PROFILE_DEFAULT) == 0);
 
-	for (size_t i = 0; i < s->hosts.count; i++) {
+	for (size_t i = 0; p->confined && i < s->hosts.count; i++) {
 		const struct host_rule *r = &s->hosts.rule[i];
 
 		if (!r->deny && !takes)
@@ -60,44 +62,62 @@ static void apply_hosts(const struct sandbox_section *s, struct profile *p)
 
 static const struct path_list {
 	const char *key;
-	uint32_t kind, flags;
+	uint32_t kind;
 } path_lists[] = {
-	{ "allowRead", PLAN_MOUNT_READ, PLAN_MOUNT_OWNED | PLAN_MOUNT_OPTIONAL },
-	{ "allowWrite", PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED | PLAN_MOUNT_OPTIONAL },
-	{ "denyWrite", PLAN_MOUNT_PROTECT, 0 },
-	{ "denyRead", PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL },
+	{ "denyRead", PLAN_MOUNT_HIDE },
+	{ "allowRead", PLAN_MOUNT_READ },
+	{ "allowWrite", PLAN_MOUNT_WRITE },
+	{ "denyWrite", PLAN_MOUNT_PROTECT },
 };
+
+/* Why a path cannot be used; NULL: it can. */
+static const char *refuse_path(const char *path)
+{
+	static const char *const made[] = { "/proc", "/sys", "/dev" };
+
+	if (!*path)
+		return "must not be empty";
+	if (strpbrk(path, "*?["))
+		return "has a wildcard: name a file or a folder";
+	if (strcmp(path, "/") == 0)
+		return "'/' is not possible here: name the directories";
+	if (*path == '~' && path[1] && path[1] != '/')
+		return "names another user's home: write it out";
+	if (*path == '$' && (strncmp(path, "$WORKSPACE", 10) != 0 || (path[10] && path[10] != '/')))
+		return "has a variable that is not $WORKSPACE";
+	for (size_t i = 0; i < countof(made); i++)
+		if (path_within(made[i], path))
+			return "is the sandbox's own: it cannot be changed";
+	for (const char *s = path; *s; s += strcspn(s, "/"), s += *s == '/') {
+		const size_t n = strcspn(s, "/");
+
+		if (n == 2 && strncmp(s, "..", 2) == 0)
+			return "must be a path without '..'";
+		if (n > NAME_MAX)
+			return "has a name that is too long";
+	}
+	return NULL;
+}
 
 /* In the notation of profiles; NULL, and why not. */
 static char *profile_path(const char *s, const char **why)
 {
 	size_t n = strlen(s);
 
-	*why = NULL;
+	s += strncmp(s, "//", 2) == 0;
+	n = strlen(s);
 	n -= n > 3 && strcmp(s + n - 3, "/**") == 0 ? 3 : 0;
 	while (n > 1 && s[n - 1] == '/')
 		n--;
 	mem_auto char *path = mem_strndup(s, n);
-	if (!n || strstr(path, ".."))
-		*why = "must be a path without '..'";
-	else if (strpbrk(path, "*?["))
-		*why = "has a wildcard: name a file or a folder";
-	else if (strcmp(path, "/") == 0)
-		*why = "'/' is not possible here: name the directories";
-	else if (*path == '$' && strncmp(path, "$WORKSPACE", 10) != 0)
-		*why = "has a variable that is not $WORKSPACE";
+	*why = refuse_path(path);
 	if (*why)
 		return NULL;
-	if (strncmp(path, "//", 2) == 0)
-		return mem_strdup(path + 1);
-	if (strchr("/~$", *path))
-		return mem_strdup(path);
-	return strcmp(path, ".") == 0 ? mem_strdup("$WORKSPACE")
-				      : mem_printf("$WORKSPACE/%s", strncmp(path, "./", 2) == 0 ? path + 2 : path);
+	return strchr("/~$", *path) ? mem_strdup(path) : mem_printf("$WORKSPACE/%s", path);
 }
 
-static int take_paths(const struct policy_text *f, const json_t *filesystem, const struct path_list *row,
-		      struct profile *ret, struct err *e)
+static int take_paths(const struct policy_text *f, const json_t *filesystem, const struct path_list *row, size_t *space,
+		      struct profile_lists *ret, struct err *e)
 {
 	const char *const words[] = { "sandbox", "filesystem", row->key };
 	const json_t *list = json_object_get(filesystem, row->key);
@@ -111,70 +131,16 @@ static int take_paths(const struct policy_text *f, const json_t *filesystem, con
 	json_array_foreach (list, i, item) {
 		const char *s = json_string_value(item), *why = "must be a path";
 		mem_auto char *path = s && strlen(s) == json_string_length(item) ? profile_path(s, &why) : NULL;
-		struct err inner = ERR_INIT;
 
-		if (path && row->kind == PLAN_MOUNT_HIDE && strcmp(path, "$WORKSPACE") == 0)
-			why = "the workspace itself cannot be hidden";
-		else if (path && profile_add(ret, row->kind, row->flags, path, &inner) < 0)
-			why = inner.message;
+		if (path && strlen(path) >= *space)
+			why = "the paths have too many bytes together";
 		if (why)
 			return err_field(e, "sandbox.filesystem", "%.80s: line %u: sandbox.filesystem.%s[%zu]: %s",
 					 f->name, policy_text_line(f, words, countof(words)), row->key, i, why);
+		*space -= strlen(path) + 1;
+		profile_lists_add(ret, row->kind, 0, path);
 	}
 	return 0;
-}
-
-static bool has_kind(const struct profile *p, uint32_t kind)
-{
-	for (size_t i = 0; i < p->count; i++)
-		if (p->entry[i].kind == kind)
-			return true;
-	return false;
-}
-
-/* A folder of the sandbox's own shows nothing of the host's. */
-static bool is_private(const struct profile *p, const char *path)
-{
-	for (size_t i = 0; i < p->count; i++)
-		if (p->entry[i].kind == PLAN_MOUNT_EMPTY && strcmp(p->entry[i].path, path) == 0)
-			return true;
-	return false;
-}
-
-/* The last entry for a path applies, so the lists that deny come last. */
-static int apply_paths(const struct profile *paths, struct profile *p, struct err *e)
-{
-	const bool writes = has_kind(p, PLAN_MOUNT_WRITE);
-
-	for (size_t i = 0; i < paths->count; i++)
-		if (paths->entry[i].kind == PLAN_MOUNT_HIDE)
-			profile_drop_shown(p, paths->entry[i].path);
-	for (size_t k = 0; k < countof(path_lists); k++)
-		for (size_t i = 0; i < paths->count; i++) {
-			const struct profile_entry *en = &paths->entry[i];
-
-			if (en->kind != path_lists[k].kind || (en->kind == PLAN_MOUNT_WRITE && !writes) ||
-			    (en->kind == PLAN_MOUNT_HIDE && is_private(p, en->path)))
-				continue;
-			if (profile_add(p, en->kind, en->flags, en->path, e) < 0)
-				return err_wrap(e, "sandbox.filesystem");
-		}
-	return 0;
-}
-
-/* Whether the entry would allow what one of the first `n`, those of more important files, denies. */
-static bool is_overruled(const struct profile *paths, size_t n, const struct profile_entry *en)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct profile_entry *other = &paths->entry[i];
-		const bool hides = other->kind == PLAN_MOUNT_HIDE &&
-				   (en->kind == PLAN_MOUNT_READ || en->kind == PLAN_MOUNT_WRITE),
-			   protects = other->kind == PLAN_MOUNT_PROTECT && en->kind == PLAN_MOUNT_WRITE;
-
-		if ((hides || protects) && path_within(other->path, en->path))
-			return true;
-	}
-	return false;
 }
 
 /* ---- the section ---- */
@@ -197,44 +163,30 @@ int sandbox_section_read(struct sandbox_section *s, const struct policy_text *f,
 {
 	const json_t *network = json_object_get(sandbox, "network"),
 		     *filesystem = json_object_get(sandbox, "filesystem");
+	size_t space = PATHS_BYTES_MAX;
 
 	if (take_hosts(f, network, "allowedDomains", false, &s->hosts, e) < 0 ||
 	    take_hosts(f, network, "deniedDomains", true, &s->hosts, e) < 0)
 		return -1;
 	for (size_t i = 0; i < countof(path_lists); i++)
-		if (take_paths(f, filesystem, &path_lists[i], &s->paths, e) < 0)
+		if (take_paths(f, filesystem, &path_lists[i], &space, &s->paths, e) < 0)
 			return -1;
 	s->partial = has_others(sandbox);
 	return 0;
 }
 
-int sandbox_section_add(struct sandbox_section *s, const struct sandbox_section *more, struct err *e)
+void sandbox_section_add(struct sandbox_section *s, const struct sandbox_section *more)
 {
-	const size_t before = s->paths.count;
-
-	for (size_t i = 0; i < more->paths.count; i++) {
-		const struct profile_entry *en = &more->paths.entry[i];
-
-		if (!is_overruled(&s->paths, before, en) &&
-		    profile_add(&s->paths, en->kind, en->flags, en->path, e) < 0)
-			return err_wrap(e, "sandbox.filesystem");
-	}
+	for (size_t i = 0; i < more->paths.count; i++)
+		profile_lists_add(&s->paths, more->paths.entry[i].kind, s->files, more->paths.entry[i].path);
 	for (size_t i = 0; i < more->hosts.count; i++)
 		host_rules_add(&s->hosts, &more->hosts.rule[i]);
+	s->files++;
 	s->partial |= more->partial;
-	return 0;
-}
-
-int sandbox_section_apply(const struct sandbox_section *s, struct profile *p, struct err *e)
-{
-	if (!p->confined)
-		return 0;
-	apply_hosts(s, p);
-	return apply_paths(&s->paths, p, e);
 }
 
 void sandbox_section_done(struct sandbox_section *s)
 {
 	host_rules_done(&s->hosts);
-	profile_done(&s->paths);
+	profile_lists_done(&s->paths);
 }

@@ -7,7 +7,7 @@
  *   network     {"allowedDomains": [HOST, …], "deniedDomains": [HOST, …]}: the denied hosts apply to all profiles, the
  *               allowed ones to those whose network is `allow` already, and to the default profile
  *   filesystem  {"denyRead": [PATH, …], "allowRead": …, "denyWrite": …, "allowWrite": …}: hidden with what the profile
- *               shows below; shown; read-only where a write root holds it; a write root, in profiles that have some
+ *               shows below; shown, also there; read-only; a write root, in profiles that have some
  *
  * PATH is absolute, begins with ~, or is relative to the workspace; it has no wildcards except for everything in a
  * folder at its end.
@@ -24,16 +24,18 @@ struct policy_text;
 
 struct sandbox_section {
 	struct host_rules hosts;
-	struct profile paths; /* only the entries are used */
-	bool partial;         /* it has members that this version ignores */
+	struct profile_lists paths; /* not applied here: profile_apply_lists, after the profile is expanded */
+	unsigned files;             /* that were added */
+	bool partial;               /* it has members that this version ignores */
 };
 
 /* `s` must be zeroed; `sandbox` may be NULL. On failure release it as well. */
 int sandbox_section_read(struct sandbox_section *s, const struct policy_text *f, const struct json_t *sandbox,
 			 struct err *e);
 /* Adds that of a less important file. */
-int sandbox_section_add(struct sandbox_section *s, const struct sandbox_section *more, struct err *e);
-int sandbox_section_apply(const struct sandbox_section *s, struct profile *p, struct err *e);
+void sandbox_section_add(struct sandbox_section *s, const struct sandbox_section *more);
+/* Adds the hosts to a profile. */
+void sandbox_section_apply_hosts(const struct sandbox_section *s, struct profile *p);
 void sandbox_section_done(struct sandbox_section *s);
 
 #endif

@@ -99,15 +99,13 @@ void profile_copy(const struct profile *from, struct profile *ret)
 	host_rules_copy(&from->hosts, &ret->hosts);
 }
 
-void profile_drop_shown(struct profile *p, const char *path)
+void profile_drop_shown(struct profile *p, const struct profile_paths *place, const char *path)
 {
-	const size_t n = strlen(path);
-
 	for (size_t i = p->count; i-- > 0;) {
 		const struct profile_entry *en = &p->entry[i];
 
-		if ((en->kind == PLAN_MOUNT_READ || en->kind == PLAN_MOUNT_WRITE) && strncmp(en->path, path, n) == 0 &&
-		    (en->path[n] == '/' || !en->path[n]))
+		if ((en->kind == PLAN_MOUNT_READ || en->kind == PLAN_MOUNT_WRITE) && path_within(path, en->path) &&
+		    !path_within(en->path, place->workspace))
 			profile_drop(p, i);
 	}
 }
@@ -417,17 +415,23 @@ static int keep_folders(struct profile *p, const struct profile_paths *place, st
 }
 
 /*
- * Hides what a rule denies to read, where it exists, with everything that is shown inside it. What holds the working
- * directory stays: the rule still decides about commands that name it.
+ * Hides what a rule denies to read, where it exists, with everything that is shown inside it: as many paths as fit into
+ * a plan. The working directory cannot be in one, or commands of a session sandbox would see what begins there.
  */
 static int hide_denied(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	for (const char *s = place->denied; s && s < place->denied + place->denied_len; s += strlen(s) + 1) {
 		const struct profile_entry *en = profile_decider(p, s);
 
-		if (!en || (en->kind != PLAN_MOUNT_WRITE && en->kind != PLAN_MOUNT_READ) || is_shown(s, place))
+		if (path_within(s, place->cwd))
+			return err_at(e, ERR_PERMISSION, "cwd", "'%.200s' is in '%.200s', which a rule denies to read",
+				      place->cwd, s);
+		if (!en || en->kind == PLAN_MOUNT_HIDE || en->kind == PLAN_MOUNT_EMPTY || en->kind == PLAN_MOUNT_SYSTEM)
 			continue;
-		profile_drop_shown(p, s);
+		if (p->count + NESTED_SPARE >= countof(p->entry) ||
+		    p->text + strlen(s) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX)
+			return 0;
+		profile_drop_shown(p, place, s);
 		if (profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_EXACT, s, e) < 0)
 			return -1;
 	}

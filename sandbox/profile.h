@@ -50,11 +50,6 @@ void profile_done(struct profile *p);
 void profile_copy(const struct profile *from, struct profile *ret);
 /* A trailing ? makes the path optional. ERR_EXHAUSTED when there are too many or too long ones. */
 int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *path, struct err *e);
-/*
- * Removes what shows the host's files at the path or below it. In a profile that is not expanded, paths are compared as
- * written.
- */
-void profile_drop_shown(struct profile *p, const char *path);
 /* ERR_INVALID without a field, or ERR_EXHAUSTED. */
 int profile_add_host(struct profile *p, const char *text, bool deny, struct err *e);
 
@@ -104,6 +99,21 @@ int profile_expand(struct profile *p, const struct profile_paths *place, struct 
  * and that is not accessible, or NULL.
  */
 int profile_add_git(struct profile *p, const struct profile_paths *place, const char **ret_left_out, struct err *e);
+
+/* Paths that a policy shows, hides or protects in every profile. */
+struct profile_lists {
+	struct profile_listed {
+		uint32_t kind; /* READ, WRITE, HIDE or PROTECT of enum plan_mount_kind */
+		unsigned file; /* 0 is the most important: no other shows what it hides */
+		char *path;    /* absolute, ~… or $WORKSPACE… */
+	} * entry;
+	size_t count;
+};
+void profile_lists_add(struct profile_lists *l, uint32_t kind, unsigned file, const char *path);
+void profile_lists_done(struct profile_lists *l);
+/* Changes an expanded profile. */
+int profile_apply_lists(struct profile *p, const struct profile_lists *l, const struct profile_paths *place,
+			struct err *e);
 
 /* A request's `sandbox` member, as far as it is given. */
 struct profile_change {

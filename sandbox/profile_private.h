@@ -1,11 +1,13 @@
 #ifndef BAILIFF_SANDBOX_PROFILE_PRIVATE_H
 #define BAILIFF_SANDBOX_PROFILE_PRIVATE_H
 
-/* Shared by profile.c, profile_adjust.c and profile_git.c. */
+/* Shared by profile.c, profile_adjust.c, profile_git.c and profile_lists.c. */
 
 #include "sandbox/profile.h"
 
 void profile_drop(struct profile *p, size_t i);
+/* Drops what shows the host's files at the path or below it, except what holds the workspace. */
+void profile_drop_shown(struct profile *p, const struct profile_paths *place, const char *path);
 /* Replaces ~ and $WORKSPACE. Returns 1 if there is no home or workspace, so that the entry is dropped. */
 int profile_expand_path(const char *path, const struct profile_paths *place, char ret[PATH_MAX], struct err *e);
 /* Returns the entry that decides about a path; NULL = nothing of the host is visible there. */

@@ -46,7 +46,7 @@ unsigned violation_kind_classes(const struct violation_kind *r);
 
 #define VIOLATION_ADDRESS_MAX 48
 /* A reason: a placeholder of another sandbox stands there (placeholder.h). No option would help. */
-#define VIOLATION_BY_RULE "hidden by a rule"
+#define VIOLATION_BY_POLICY "hidden by the policy"
 #define VIOLATION_KEPT_MISSING "it does not exist, and a sandbox that is open keeps it from being created"
 /* A reason: git was directed to a path that nobody should be advised to open. */
 #define VIOLATION_GIT_ELSEWHERE "the workspace's .git file names it, but it is not named like a repository"

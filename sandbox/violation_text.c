@@ -216,8 +216,8 @@ void violation_needs_add(struct violation_needs *n, struct jval v)
 		n->session = true;
 		return;
 	}
-	if (jval_is_str(jval_get(v, "reason"), VIOLATION_BY_RULE)) {
-		n->rule = true;
+	if (jval_is_str(jval_get(v, "reason"), VIOLATION_BY_POLICY)) {
+		n->policy = true;
 		return;
 	}
 	if (jval_is_str(jval_get(v, "reason"), VIOLATION_KEPT_MISSING)) {
@@ -251,8 +251,8 @@ const char *violation_needs_person(const struct violation_needs *n)
 	if (n->protected)
 		return "protected files run or configure programs outside of the sandbox, so they stay as they are; "
 		       "a person can change them outside of it";
-	if (n->rule)
-		return "no option shows what a rule denies to read: bailiff policy show lists the rules";
+	if (n->policy)
+		return "the policy hides it: bailiff policy show lists the rules";
 	if (n->outside)
 		return "system folders and credentials stay closed to sandboxes; a person can do this outside of them";
 	return NULL;

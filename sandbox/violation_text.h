@@ -16,7 +16,7 @@ struct violation_needs {
 	bool network;     /* network access without a network */
 	bool proxy;       /* a connection that bypasses the proxy */
 	bool session;     /* what an earlier command has left in a sandbox of its own */
-	bool rule;        /* a file that a rule denies to read */
+	bool policy;      /* a file that the policy hides */
 	bool closed;      /* another sandbox has to be closed first */
 	bool protected;   /* a file that no option opens */
 	bool outside;     /* a system folder to write, or credentials: an option would be dangerous */

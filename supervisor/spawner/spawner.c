@@ -321,8 +321,8 @@ static int sandbox_oom_score(void)
 {
 	char text[16] = "";
 	fd_auto int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
-	const int own = fd >= 0 && read(fd, text, sizeof text - 1) > 0 ? atoi(text) : 0;
-	return own < 0 ? 0 : own > OOM_SCORE_RAISED ? own : OOM_SCORE_RAISED;
+	const long own = fd >= 0 && read(fd, text, sizeof text - 1) > 0 ? strtol(text, NULL, 10) : 0;
+	return own < 0 ? 0 : own > OOM_SCORE_RAISED ? (int)own : OOM_SCORE_RAISED;
 }
 
 /* Commands must not inherit a raised priority of the daemon: clones get the default priority or a lower one. */

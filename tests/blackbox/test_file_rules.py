@@ -101,18 +101,30 @@ def test_files_that_rules_deny_to_read_are_hidden_from_code():
     rules = {"permissions": {"deny": ["Read(.env)", "Read(/secrets/**)", "Read(deep/folder/*)", "Read(*.key)", "Read(/absent)", "Read(link)", "Read(/kept/**)"],
                              "ask": ["Read(asked)"]}}
     with Policed(rules) as home, home.rpc() as rpc:
-        fill(home.work, ".env", "secrets/a/b", "deep/folder/x", "deep/y", "a.key", "asked", "target", "kept/sub/z")
+        fill(home.work, ".git/HEAD", ".env", "secrets/a/b", "deep/folder/x", "deep/y", "a.key", "asked", "target", "kept/sub/z")
         os.symlink("target", os.path.join(home.work, "link"))
         got = read_all(rpc, home, ".env", "secrets/a/b", "deep/folder/x", "deep/y", "a.key", "asked", "link")
         assert got == [None, None, None, "content", "content", "content", "content"], got
         assert read_all(rpc, home, "kept/sub/z", sandbox={"readRoots": [os.path.join(home.work, "kept/sub")]}) == [None]
         hidden = rpc.call("get_sandbox", profile="workspace", cwd=home.work)["sandboxProfile"]["hidden"]
         assert os.path.join(home.work, ".env") in hidden and os.path.join(home.work, "secrets") in hidden, hidden
-        # What holds the working directory cannot be hidden: the rule still decides about commands that name it.
-        assert read_all(rpc, home, "z", cwd=os.path.join(home.work, "kept", "sub")) == ["content"]
+        error = rpc.fails("start_process", command=["true"], cwd=os.path.join(home.work, "kept", "sub"))
+        assert error.data["field"] == "cwd" and "which a rule denies to read" in str(error), error
+        session = rpc.call("create_session")["sessionId"]
+        rpc.fails("start_process", command=["true"], cwd=os.path.join(home.work, "secrets"), sessionId=session, sandboxId="session")
+        assert read_all(rpc, home, "secrets/a/b", sessionId=session, sandboxId="session") == [None]
         assert not os.path.exists(os.path.join(home.work, "absent"))
         told = home.cli("run", "--", "python3", "-c", "open('secrets/a/b')", status=1).err.decode()
-        assert f"{home.work}/secrets/a/b (hidden by a rule)" in told and "bailiff policy show lists the rules" in told and "--ro" not in told, told
+        assert f"{home.work}/secrets/a/b (hidden by the policy)" in told and "bailiff policy show lists the rules" in told and "--ro" not in told, told
+        valid(home, rpc)
+
+
+def test_no_number_or_length_of_rules_prevents_a_start():
+    name, parts = "x" * 100, "y" * 150
+    deny = [f"Read(/{name}/{parts}{i})" for i in range(80)] + [f"Read(/{'z' * 300})", "Read(.env)"]
+    with Policed({"permissions": {"deny": ["Read(/first)", *deny]}}) as home, home.rpc() as rpc:
+        fill(home.work, "first", "plain")
+        assert read_all(rpc, home, "first", "plain") == [None, "content"]
         valid(home, rpc)
 
 
@@ -167,6 +179,12 @@ def test_paths_of_the_section_sandbox_apply_to_every_command():
         assert read_all(rpc, home, "own.env", profile="readonly") == [None]
         with open(os.path.join(home.work, "kept"), encoding="utf-8") as f:
             assert f.read() == "content"
+        # A link is no file of the workspace: it counts as missing.
+        os.symlink("plain", os.path.join(home.work, "link.env"))
+        policy(home, {"permissions": {"deny": ["Read(.env)", "Read(/kept)"]}, "sandbox": {"filesystem": {"denyRead": ["own.env", "link.env"], "denyWrite": ["kept", ".env"]}}})
+        fill(home.work, ".env")
+        rpc.call("reload_policy")
+        assert read_all(rpc, home, ".env", "kept", "own.env", "link.env", "plain") == [None, None, None, "new", "new"]
         # A person may widen it for one command, as with the paths that a profile hides.
         assert read_all(rpc, home, "own.env", sandbox={"readRoots": [os.path.join(home.work, "own.env")]}) == ["content"]
         with open(os.path.join(home.work, "wrong.json"), "w", encoding="utf-8") as f:

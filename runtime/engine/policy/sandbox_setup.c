@@ -225,12 +225,14 @@ static void keep_compiled(struct engine *engine, struct compiled_profile *x)
 	*slot = x;
 }
 
-static int compile_profile(const struct sandbox_request *r, const struct profile_paths *place, bool may_widen,
-			   struct compiled_profile *x, struct err *e)
+static int compile_profile(const struct engine *engine, const struct sandbox_request *r,
+			   const struct profile_paths *place, bool may_widen, struct compiled_profile *x, struct err *e)
 {
 	const char *left_out;
 
-	if (profile_expand(&x->profile, place, e) < 0 || profile_add_git(&x->profile, place, &left_out, e) < 0)
+	if (profile_expand(&x->profile, place, e) < 0 ||
+	    (engine->profiles && profile_apply_lists(&x->profile, &engine->profiles->section.paths, place, e) < 0) ||
+	    profile_add_git(&x->profile, place, &left_out, e) < 0)
 		return -1;
 	x->git_left_out = left_out ? mem_strdup(left_out) : NULL;
 	if (profile_adjust(&x->profile, &r->change, place, may_widen, e) < 0)
@@ -266,7 +268,7 @@ static int find_profile(struct engine *engine, const struct sandbox_request *r, 
 		x->key = key;
 		key = BUF_INIT;
 		profile_copy(base, &x->profile);
-		if (compile_profile(r, place, may_widen, x, e) < 0) {
+		if (compile_profile(engine, r, place, may_widen, x, e) < 0) {
 			compiled_unref(x);
 			return -1;
 		}
@@ -487,8 +489,8 @@ static void hosts_json(const struct host_rules *s, const char *key, unsigned whi
 		jw_kuint(w, omitted_key, omitted);
 }
 
-/* Of the hidden paths, those that a rule names; no member if there are none. */
-static void hidden_by_rules_json(const struct profile *p, struct jw *w)
+/* Of the hidden paths, those that rules or the section sandbox name; no member if there are none. */
+static void hidden_by_policy_json(const struct profile *p, struct jw *w)
 {
 	bool any = false;
 
@@ -498,7 +500,7 @@ static void hidden_by_rules_json(const struct profile *p, struct jw *w)
 		if (en->kind != PLAN_MOUNT_HIDE || !(en->flags & PLAN_MOUNT_EXACT))
 			continue;
 		if (!any)
-			jw_karr(w, "hiddenByRules");
+			jw_karr(w, "hiddenByPolicy");
 		any = true;
 		jw_str(w, en->path);
 	}
@@ -514,7 +516,7 @@ static void write_members(struct compiled_profile *x)
 	paths_json(p, "readRoots", PLAN_MOUNT_SYSTEM, PLAN_MOUNT_READ, &w);
 	paths_json(p, "writeRoots", PLAN_MOUNT_WRITE, 0, &w);
 	paths_json(p, "hidden", PLAN_MOUNT_HIDE, 0, &w);
-	hidden_by_rules_json(p, &w);
+	hidden_by_policy_json(p, &w);
 	if (p->confined) {
 		paths_json(p, "private", PLAN_MOUNT_EMPTY, 0, &w);
 		paths_json(p, "protected", PLAN_MOUNT_PROTECT, 0, &w);

@@ -379,7 +379,7 @@ bool process_violations_guessed(const struct process *p);               /* some 
 void process_violation_hint(struct process *p, const struct violation *v, struct transaction *tx);
 /* The reason for people; NULL if it cannot be derived from the sandbox's profile. */
 const char *process_violation_reason(const struct process *p, const struct violation *v);
-/* Whether a reason is that the path is hidden, by the profile, the request or a rule. */
+/* Whether a reason is that the path is hidden, by the profile, the request or the policy. */
 bool process_violation_is_hidden(const char *reason);
 /* That reason for a hidden path, according to the member sandboxProfile. */
 const char *process_violation_hidden(struct jval made, const char *path);

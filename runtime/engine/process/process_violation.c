@@ -122,14 +122,15 @@ static bool is_plain(const char *path)
 
 const char *process_violation_hidden(struct jval made, const char *path)
 {
-	const size_t by_rule = process_path_depth(path, jval_get(made, "hiddenByRules"));
+	const size_t by_policy = process_path_depth(path, jval_get(made, "hiddenByPolicy"));
 
-	return by_rule && by_rule == process_path_depth(path, jval_get(made, "hidden")) ? VIOLATION_BY_RULE : "hidden";
+	return by_policy && by_policy == process_path_depth(path, jval_get(made, "hidden")) ? VIOLATION_BY_POLICY
+											    : "hidden";
 }
 
 bool process_violation_is_hidden(const char *reason)
 {
-	return strcmp(reason, "hidden") == 0 || strcmp(reason, VIOLATION_BY_RULE) == 0;
+	return strcmp(reason, "hidden") == 0 || strcmp(reason, VIOLATION_BY_POLICY) == 0;
 }
 
 /* The deepest entry that contains the path decides. If that is a write root, the sandbox is not the reason: the path

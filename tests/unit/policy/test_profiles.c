@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/mem.h"
 #include "sandbox/profile.h"
 #include "tests/unit/suite.h"
 
@@ -124,7 +125,10 @@ START_TEST(errors_name_line_and_key)
 	bad("{\"sandbox\":{\"network\":{\"allowedDomains\":[\"a b\"]}}}", "sandbox.network.allowedDomains[0]");
 	bad("{\"sandbox\":{\n\"filesystem\":{\n\"denyRead\":[\"/x\",\"*.pem\"]}}}",
 	    "line 3: sandbox.filesystem.denyRead[1]: has a wildcard");
-	bad("{\"sandbox\":{\"filesystem\":{\"denyRead\":[\".\"]}}}", "the workspace itself cannot be hidden");
+	bad("{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"\"]}}}", "must not be empty");
+	bad("{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"~root/x\"]}}}", "another user's home");
+	bad("{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"/dev/x\"]}}}", "the sandbox's own");
+	bad("{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"$WORKSPACEx\"]}}}", "not $WORKSPACE");
 	bad("{\"sandbox\":{\"filesystem\":{\"allowWrite\":[\"/\"]}}}", "not possible here");
 	bad("{\"sandbox\":{\"filesystem\":{\"allowWrite\":[\"../x\"]}}}", "without '..'");
 	bad("{\"sandbox\":{\"filesystem\":{\"denyWrite\":\"x\"}}}", "must be an array of at most");
@@ -170,14 +174,17 @@ START_TEST(domains_of_the_file_apply_to_its_profiles)
 }
 END_TEST
 
-/* "kind path" of the entries that the section can have changed. */
+/* "kind path" of the entries whose path has "own" or ".cargo", after the section was applied. */
 static void check_paths(const struct policy_profiles *s, const char *name, const char *wanted)
 {
+	const struct profile_paths place = { .home = "/home/u", .workspace = "/w/p", .cwd = "/w/p" };
 	buf_auto struct buf found = BUF_INIT;
 	struct profile p;
 	struct err e = ERR_INIT;
 
-	ck_assert_msg(policy_profiles_get(s, name, &p, &e) == 0, "%s", e.message);
+	ck_assert_msg(policy_profiles_get(s, name, &p, &e) == 0 && profile_expand(&p, &place, &e) == 0 &&
+			      profile_apply_lists(&p, &s->section.paths, &place, &e) == 0,
+		      "%s", e.message);
 	for (size_t i = 0; i < p.count; i++)
 		if (strstr(p.entry[i].path, "own") ||
 		    (strstr(p.entry[i].path, ".cargo") && !strstr(p.entry[i].path, "credentials")))
@@ -191,29 +198,47 @@ START_TEST(paths_of_the_file_apply_to_all_profiles)
 	struct policy_profiles s = { 0 };
 
 	take(&s, "{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"~/.cargo\",\"own.env\",\"//own/x/**\"],"
-		 "\"allowRead\":[\"~/own/data\",\"~/.cargo/bin\"],\"allowWrite\":[\"./own/cache/\"],"
-		 "\"denyWrite\":[\"own.lock\"]}},\"profiles\":{\"mine\":{\"readRoots\":[\"/own/x/y\",\"/own/z\"]}}}");
+		 "\"allowRead\":[\"~/own/data\",\"~/.cargo/bin\",\"own/source\"],\"allowWrite\":[\"./own/cache/\","
+		 "\"/own/w\"],\"denyWrite\":[\"own.lock\",\"/own/r\"]}},\"profiles\":{\"mine\":{\"readRoots\":[\"/own/"
+		 "x/y\","
+		 "\"/own/z\"],\"writeRoots\":[\"/own/r/s\"]}}}");
 	ck_assert(!s.section.partial);
 	check_paths(&s, "readonly",
-		    "read ~/own/data;read ~/.cargo/bin;protect $WORKSPACE/own.lock;hide ~/.cargo;hide "
-		    "$WORKSPACE/own.env;hide /own/x;");
+		    "hide /home/u/.cargo;hide /w/p/own.env;hide /own/x;read /home/u/own/data;read "
+		    "/home/u/.cargo/bin;");
 	check_paths(&s, "mine",
-		    "read /own/z;read ~/own/data;read ~/.cargo/bin;write $WORKSPACE/own/cache;protect "
-		    "$WORKSPACE/own.lock;hide ~/.cargo;hide $WORKSPACE/own.env;hide /own/x;");
+		    "read /own/z;read /own/r/s;hide /home/u/.cargo;hide /w/p/own.env;hide /own/x;read "
+		    "/home/u/own/data;read /home/u/.cargo/bin;write /own/w;protect /w/p/own.lock;");
 	policy_profiles_done(&s);
 }
 END_TEST
 
 START_TEST(a_less_important_file_opens_nothing_that_another_denies)
 {
-	struct policy_profiles s = { 0 };
+	static const char *const files[][2] = {
+		{ "\"denyRead\":[\"/home/u/own\"]", "\"allowRead\":[\"~/own/id\"]" },
+		{ "\"denyRead\":[\"own\"]", "\"allowRead\":[\"/w/p/own/a\",\"././own/a\"]" },
+		{ "\"denyRead\":[\"/srv/own\"]", "\"allowRead\":[\"/srv/./own/a\"],\"allowWrite\":[\"/srv//own/a\"]" },
+	};
+	static const char *const wanted[] = { "hide /home/u/own;", "hide /w/p/own;", "hide /srv/own;" };
 
-	take(&s, "{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"/own/a\"],\"denyWrite\":[\"/own/b\"]}}}");
-	take(&s, "{\"sandbox\":{\"filesystem\":{\"allowRead\":[\"/own/a/x\",\"/own/b/x\"],\"allowWrite\":[\"/own/"
-		 "a\",\"/own/b/"
-		 "y\",\"/own/c\"]}}}");
-	take(&s, "{\"profiles\":{\"bare\":{\"hidden\":[\"~/.cargo\"]}}}");
-	check_paths(&s, "isolated", "read /own/b/x;protect /own/b;hide /own/a;");
+	for (size_t i = 0; i < countof(files); i++) {
+		struct policy_profiles s = { 0 };
+
+		for (int k = 0; k < 2; k++) {
+			mem_auto char *text = mem_printf("{\"sandbox\":{\"filesystem\":{%s}}}", files[i][k]);
+
+			take(&s, text);
+		}
+		check_paths(&s, "isolated", wanted[i]);
+		policy_profiles_done(&s);
+	}
+	struct policy_profiles s = { 0 };
+	take(&s, "{\"sandbox\":{\"filesystem\":{\"denyWrite\":[\"/own/x\"],\"denyRead\":[\"secrets-own\"]}}}");
+	take(&s, "{\"sandbox\":{\"filesystem\":{\"allowWrite\":[\"/own//x\",\"/own/x/y\",\"/own/"
+		 "z\"]}},\"profiles\":{\"mine\":{"
+		 "\"readRoots\":[\"/w/p/secrets-own/a\"],\"writeRoots\":[\"/own/x/b\"]}}}");
+	check_paths(&s, "mine", "read /home/u/.cargo;read /own/x/b;hide /w/p/secrets-own;write /own/z;");
 	policy_profiles_done(&s);
 }
 END_TEST
@@ -221,18 +246,24 @@ END_TEST
 /* The caller's home is a private folder already: hiding the host's would leave programs without one. */
 START_TEST(a_private_home_stays)
 {
+	const struct profile_paths place = { .home = "/home/u", .workspace = "/home/u/p", .cwd = "/home/u/p" };
 	struct policy_profiles s = { 0 };
 	struct profile p;
 	struct err e = ERR_INIT;
-	bool private = false;
+	bool private = false, workspace = false;
 
 	take(&s, "{\"sandbox\":{\"filesystem\":{\"denyRead\":[\"~\"]}}}");
 	ck_assert_int_eq(policy_profiles_get(&s, "workspace", &p, &e), 0);
+	ck_assert_int_eq(profile_expand(&p, &place, &e), 0);
+	ck_assert_int_eq(profile_apply_lists(&p, &s.section.paths, &place, &e), 0);
 	for (size_t i = 0; i < p.count; i++) {
-		ck_assert(strncmp(p.entry[i].path, "~/", 2) != 0 || p.entry[i].kind == PLAN_MOUNT_HIDE);
-		private |= strcmp(p.entry[i].path, "~") == 0 && p.entry[i].kind == PLAN_MOUNT_EMPTY;
+		const struct profile_entry *en = &p.entry[i];
+
+		private |= strcmp(en->path, "/home/u") == 0 && en->kind == PLAN_MOUNT_EMPTY;
+		workspace |= strcmp(en->path, "/home/u/p") == 0 && en->kind == PLAN_MOUNT_WRITE;
+		ck_assert(strncmp(en->path, "/home/u/", 8) != 0 || en->kind != PLAN_MOUNT_READ);
 	}
-	ck_assert(private);
+	ck_assert(private && workspace);
 	profile_done(&p);
 	policy_profiles_done(&s);
 }
