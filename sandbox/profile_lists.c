@@ -56,22 +56,21 @@ static bool is_denied(const struct profile_lists *l, const struct profile_listed
 	return false;
 }
 
-static int hide(struct profile *p, const char *path, const struct profile_paths *place, struct err *e)
+static int hide_path(struct profile *p, const char *path, const struct profile_paths *place, struct err *e)
 {
 	const struct profile_entry *en = profile_decider(p, path);
+	/* A folder of the sandbox's own shows nothing of the host's. */
+	const bool private = en && en->kind == PLAN_MOUNT_EMPTY && strcmp(en->path, path) == 0;
 
 	if (path_within(place->workspace, path) && path_within(path, place->cwd))
 		return err_at(e, ERR_PERMISSION, "cwd", "'%.200s' is in '%.200s', which the policy hides", place->cwd,
 			      path);
 	profile_drop_shown(p, place, path);
-	/* A folder of the sandbox's own shows nothing of the host's. */
-	if (en && en->kind == PLAN_MOUNT_EMPTY && strcmp(en->path, path) == 0)
-		return 0;
-	return profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_EXACT, path, e);
+	return private ? 0 : profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_EXACT, path, e);
 }
 
-static int show(struct profile *p, const struct profile_lists *l, const struct profile_listed *listed, bool writes,
-		struct err *e)
+static int show_path(struct profile *p, const struct profile_lists *l, const struct profile_listed *listed, bool writes,
+		     struct err *e)
 {
 	const struct profile_entry *en = profile_decider(p, listed->path);
 	const uint32_t kind = en ? en->kind : PLAN_MOUNT_HIDE;
@@ -82,7 +81,7 @@ static int show(struct profile *p, const struct profile_lists *l, const struct p
 	return profile_add(p, listed->kind, PLAN_MOUNT_OWNED | PLAN_MOUNT_OPTIONAL, listed->path, e);
 }
 
-static int protect(struct profile *p, const char *path, struct err *e)
+static int protect_path(struct profile *p, const char *path, struct err *e)
 {
 	for (size_t i = 0; i < p->count; i++)
 		if (p->entry[i].kind == PLAN_MOUNT_WRITE && path_within(path, p->entry[i].path))
@@ -101,9 +100,9 @@ static int apply_kind(struct profile *p, const struct profile_lists *l, uint32_t
 	for (size_t i = 0; i < l->count; i++) {
 		const struct profile_listed *en = &l->entry[i];
 
-		if (en->kind == kind && (kind == PLAN_MOUNT_HIDE      ? hide(p, en->path, place, e)
-					 : kind == PLAN_MOUNT_PROTECT ? protect(p, en->path, e)
-								      : show(p, l, en, writes, e)) < 0)
+		if (en->kind == kind && (kind == PLAN_MOUNT_HIDE      ? hide_path(p, en->path, place, e)
+					 : kind == PLAN_MOUNT_PROTECT ? protect_path(p, en->path, e)
+								      : show_path(p, l, en, writes, e)) < 0)
 			return -1;
 	}
 	return 0;
