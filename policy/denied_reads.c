@@ -13,14 +13,6 @@ struct denied_reads {
 	size_t count;
 };
 
-static bool has_path(const struct buf *b, const char *path)
-{
-	for (const char *s = b->data; s && s < b->data + b->len; s += strlen(s) + 1)
-		if (strcmp(s, path) == 0)
-			return true;
-	return false;
-}
-
 static void add_path(struct denied_reads *d, const char *base, const char *name, size_t n)
 {
 	char whole[PATH_MAX], path[PATH_MAX];
@@ -34,7 +26,7 @@ static void add_path(struct denied_reads *d, const char *base, const char *name,
 	if (!base || (size_t)snprintf(whole, sizeof whole, "%s/%.*s", base, (int)n, name) >= sizeof whole ||
 	    path_clean(whole, path, NULL) < 0)
 		return;
-	if (!path_within(d->workspace, path) || strcmp(d->workspace, path) == 0 || has_path(d->ret, path))
+	if (!path_within(d->workspace, path) || strcmp(d->workspace, path) == 0 || buf_has_text(d->ret, path))
 		return;
 	if (d->count++ < DENIED_READS_MAX)
 		buf_append(d->ret, path, strlen(path) + 1);

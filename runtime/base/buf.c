@@ -137,3 +137,11 @@ char *buf_take(struct buf *b)
 }
 
 const char *buf_cstr(const struct buf *b) { return b->data ? b->data : ""; }
+
+bool buf_has_text(const struct buf *list, const char *text)
+{
+	for (const char *s = list->data; s && s < list->data + list->len; s += strlen(s) + 1)
+		if (strcmp(s, text) == 0)
+			return true;
+	return false;
+}

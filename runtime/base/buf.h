@@ -9,6 +9,7 @@
  */
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct buf {
@@ -31,6 +32,8 @@ void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
 void buf_consume(struct buf *b, size_t n); /* drops n bytes at the front */
 char *buf_take(struct buf *b);             /* the heap string (never NULL); b is empty afterwards */
 const char *buf_cstr(const struct buf *b); /* "" when empty */
+/* Whether a list of texts, each terminated by NUL, has this one. */
+bool buf_has_text(const struct buf *list, const char *text);
 
 #define buf_auto __attribute__((cleanup(buf_done)))
 

@@ -25,17 +25,9 @@ void workspace_repos_begin(struct workspace_repos *r)
 	r->partial = false;
 }
 
-static bool has_text(const struct buf *list, const char *text)
-{
-	for (const char *s = list->data; s && s < list->data + list->len; s += strlen(s) + 1)
-		if (strcmp(s, text) == 0)
-			return true;
-	return false;
-}
-
 size_t workspace_repos_add_text(struct buf *list, const char *text)
 {
-	if (has_text(list, text))
+	if (buf_has_text(list, text))
 		return 0;
 	buf_append(list, text, strlen(text) + 1);
 	return 1;
@@ -108,12 +100,12 @@ void workspace_repos_update(struct workspace_repos *r, uint64_t began_ns)
 	copy_list(&r->nested, &before);
 	buf_reset(&r->nested);
 	for (const char *s = before.data; s && s < before.data + before.len; s += strlen(s) + 1)
-		if (r->partial || has_text(&r->found, s))
+		if (r->partial || buf_has_text(&r->found, s))
 			n += workspace_repos_add_text(&r->nested, s);
 	for (int policies = 1; policies >= 0; policies--)
 		for (const char *s = r->found.data; s && s < r->found.data + r->found.len && n < NESTED_REPOS_MAX;
 		     s += strlen(s) + 1)
-			if (nested_repos_is_policy(s) == policies && (policies || has_text(&r->first, s)))
+			if (nested_repos_is_policy(s) == policies && (policies || buf_has_text(&r->first, s)))
 				n += workspace_repos_add_text(&r->nested, s);
 }
 

@@ -41,14 +41,6 @@ static const char **writable_folders(const struct sandbox_setup *f, size_t *ret_
 	return list;
 }
 
-static bool is_usual(const struct buf *base, const char *variable)
-{
-	for (const char *s = base->data; s && s < base->data + base->len; s += strlen(s) + 1)
-		if (strcmp(s, variable) == 0)
-			return true;
-	return false;
-}
-
 static bool affects_programs(const char *variable)
 {
 	const char *equals = strchr(variable, '=');
@@ -70,7 +62,7 @@ void exec_overrides_make(struct engine *engine, unsigned uid, const struct start
 	for (size_t i = 0; i < r->nenv_set; i++) {
 		const char *v = r->env_set[i];
 
-		if (is_usual(&base, v) ||
+		if (buf_has_text(&base, v) || /* commands have it anyway */
 		    (strncmp(v, "PATH=", 5) == 0 && command_path_is_fixed(v + 5, ret->writable, ret->nwritable)))
 			continue;
 		ret->evaluated[ret->nevaluated++] = v;
