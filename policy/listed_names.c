@@ -42,7 +42,7 @@ static bool only_prints(const struct command_simple *c)
 /* Whether another command may get what this one prints, other than to print it, too. */
 static bool passes_names_on(const struct command_facts *f, const struct command_simple *c)
 {
-	if (c->writes || c->context & (SHELL_IN_SUBSTITUTION | SHELL_IN_FUNCTION | SHELL_IN_BACKGROUND))
+	if (c->context & (SHELL_IN_SUBSTITUTION | SHELL_IN_FUNCTION | SHELL_IN_BACKGROUND))
 		return true;
 	for (size_t k = 0; k < c->argc; k++)
 		if (c->option[k] || (!c->argv[k] && c->plain[k][0] == '-'))

@@ -195,6 +195,8 @@ static const struct row matching[] = {
 	{ "deny Read(~/.ssh/**)", "cat $(ls -R ~)", "deny" },
 	{ "deny Read(~/.ssh/**)", "for f in $(fd . ~); do cat \"$f\"; done", "deny" },
 	{ "deny Read(~/.ssh/**)", "ls -R ~ > list", "deny" },
+	{ "deny Read(~/.ssh/**)", "ls -R ~ > \"$x\"", "deny" },
+	{ "deny Read(~/.ssh/**)", "ls -R ~ >> $(mktemp)", "deny" },
 	{ "deny Read(~/.ssh/**)", "f() { ls -R ~; }; f | xargs cat", "deny" },
 	{ "deny Read(~/.ssh/**)", "find ~ -exec cat {} +", "deny" },
 	{ "deny Read(~/.ssh/**)", "fd . ~ -x cat", "deny" },
