@@ -422,16 +422,17 @@ static int hide_denied(struct profile *p, const struct profile_paths *place, str
 {
 	for (const char *s = place->denied; s && s < place->denied + place->denied_len; s += strlen(s) + 1) {
 		const struct profile_entry *en = profile_decider(p, s);
+		const uint32_t kind = en ? en->kind : PLAN_MOUNT_HIDE;
 
 		if (path_within(s, place->cwd))
 			return err_at(e, ERR_PERMISSION, "cwd", "'%.200s' is in '%.200s', which a rule denies to read",
 				      place->cwd, s);
-		if (!en || en->kind == PLAN_MOUNT_HIDE || en->kind == PLAN_MOUNT_EMPTY || en->kind == PLAN_MOUNT_SYSTEM)
+		profile_drop_shown(p, place, s);
+		if (kind == PLAN_MOUNT_HIDE || kind == PLAN_MOUNT_EMPTY || kind == PLAN_MOUNT_SYSTEM)
 			continue;
 		if (p->count + NESTED_SPARE >= countof(p->entry) ||
 		    p->text + strlen(s) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX)
 			return 0;
-		profile_drop_shown(p, place, s);
 		if (profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_EXACT, s, e) < 0)
 			return -1;
 	}

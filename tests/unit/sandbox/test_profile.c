@@ -461,6 +461,29 @@ START_TEST(names_of_layers_networks_and_profiles_are_found)
 }
 END_TEST
 
+START_TEST(what_rules_deny_is_hidden_with_what_is_shown_in_it)
+{
+	static const char denied[] = "/home/ann/proj/.env\0/home/ann/proj/.git/config\0/home/ann/proj/closed/inner";
+	struct profile_paths place = ann;
+	struct profile p;
+
+	place.denied = denied;
+	place.denied_len = sizeof denied;
+	make("workspace", &ann, &p);
+	ck_assert_int_eq(profile_add(&p, PLAN_MOUNT_HIDE, 0, "/home/ann/proj/closed", NULL), 0);
+	ck_assert_int_eq(profile_add(&p, PLAN_MOUNT_READ, 0, "/home/ann/proj/closed/inner/file", NULL), 0);
+	ck_assert_int_eq(profile_add(&p, PLAN_MOUNT_READ, 0, "/home/ann/proj/closed/other", NULL), 0);
+	compile(&p, &place);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.env"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/config"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "protect");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/closed/inner/file"), "");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/closed/other"), "read");
+	profile_done(&p);
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("profile", the_workspace_profile_compiles_to_its_entries,
@@ -469,5 +492,6 @@ int main(void)
 		     a_profile_can_always_be_narrowed, a_write_root_that_becomes_read_only_can_keep_writable_parts,
 		     only_operators_can_widen_a_profile, additional_write_roots_are_protected_too,
 		     invalid_changes_are_rejected, only_operators_can_add_hosts, too_many_paths_are_rejected,
+		     what_rules_deny_is_hidden_with_what_is_shown_in_it,
 		     names_of_layers_networks_and_profiles_are_found);
 }
