@@ -455,8 +455,7 @@ static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
 	return bad;
 }
 
-/* The first `shown` bytes are only context. Harmless characters are copied in runs: almost all text consists of them.
- */
+/* The first `shown` bytes are only context. Harmless characters, almost all of the text, are copied in runs. */
 static void sanitize_text(const char *s, size_t n, size_t shown, bool lines, struct buf *out)
 {
 	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from + shown, *end = from + n, *run = p;

@@ -18,8 +18,7 @@ struct folder_walk {
 	char folder[PATH_MAX];
 };
 
-/* 1: the policy files of the request's workspace are being read. An error is that of the request, which finds it again.
- */
+/* 1: the policy files of the workspace are being read. An error is left to the request, which finds it again. */
 static int look_up_rules(struct folder_walk *w, const struct sandbox_request *r)
 {
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
