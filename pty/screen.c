@@ -458,13 +458,11 @@ static bool starts_with_mark(struct screen *s)
 static bool is_at_edge(const struct screen *s)
 {
 	VTermPos pos = { 0 };
-	VTermState *state = vterm_obtain_state(s->vt);
 
 	if (!s->filter.drew)
 		return false;
-	vterm_state_get_cursorpos(state, &pos);
-	unsigned width = vterm_state_get_lineinfo(state, pos.row)->doublewidth ? s->cols / 2 : s->cols;
-	return pos.row == s->drawn_row && pos.col < s->drawn_end && s->drawn_end >= (int)width;
+	vterm_state_get_cursorpos(vterm_obtain_state(s->vt), &pos);
+	return pos.row == s->drawn_row && pos.col < s->drawn_end && s->drawn_end >= (int)s->cols;
 }
 
 /* In pieces, because all cells that one call draws get the same offset, that of the end of the piece. */

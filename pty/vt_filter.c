@@ -250,8 +250,8 @@ static void escape_more_byte(struct vt_filter *in, char c, struct buf *out)
 		in->state = VT_FILTER_ESCAPE_MORE; /* two intermediates: unsupported */
 	else if (in->middle >= '(' && in->middle <= '+' && strchr("0AB", c))
 		in->cursor.sets[in->middle - '('] = c == 'B' ? 0 : c;
-	else if (in->middle == '#' && strchr("34568", c))
-		buf_printf(out, "\033#%c", c);
+	else if (in->middle == '#' && c == '8')
+		buf_str(out, "\033#8");
 }
 
 /* Only the title is used. */

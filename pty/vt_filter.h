@@ -15,6 +15,9 @@
  * and the mode, for each screen, and passes on VT_FILTER_SAVE and VT_FILTER_RESTORE for the screen to do the rest.
  * What else libvterm does differently while only a part of the screen scrolls is VT_FILTER_REGION (vt_region.h).
  *
+ * Lines of double width or height (ESC # 3, 4 and 6) are shown in the usual size, as most terminals show them. In
+ * libvterm a wide character does not fit into such a line of a narrow screen, and scrolls it each time.
+ *
  * Most of a flood of lines scrolls out before it could be seen. As long as there is only text and colours, lines that
  * scroll past the screen and its scrollback have no effect except the colours, and need not be drawn.
  * vt_filter_skip_scrolled finds how many bytes that are, so that the screen is the same at the cost of reading.

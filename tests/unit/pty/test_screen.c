@@ -179,6 +179,20 @@ START_TEST(marks_on_the_last_column_do_not_depend_on_the_split)
 }
 END_TEST
 
+START_TEST(lines_of_double_width_or_height_have_the_usual_size)
+{
+	static const char *const orders[] = { "\033#3", "\033#4", "\033#6", "" };
+
+	for (size_t i = 0; i < countof(orders); i++) {
+		struct screen *s = shown(2, 4, orders[i]);
+
+		feed(s, "abcde");
+		expect_text(s, 0, "abcd\ne\n");
+		screen_free(s);
+	}
+}
+END_TEST
+
 START_TEST(cells_have_colours_and_attributes)
 {
 	struct screen *s = shown(1, 30, "\033[32mg\033[1;38;5;200mp\033[0;48;2;1;2;255;4;7mt\033[0m n");
@@ -630,7 +644,8 @@ int main(void)
 	return SUITE("screen", text_has_no_trailing_blanks, info_has_cursor_title_and_alternate_screen,
 		     titles_are_clean_and_bounded, wide_and_combining_characters_occupy_their_cells,
 		     characters_and_sequences_can_be_split_between_feeds, character_sets_do_not_depend_on_the_split,
-		     marks_on_the_last_column_do_not_depend_on_the_split, cells_have_colours_and_attributes,
+		     marks_on_the_last_column_do_not_depend_on_the_split,
+		     lines_of_double_width_or_height_have_the_usual_size, cells_have_colours_and_attributes,
 		     ansi_output_redraws_the_same_screen, overwritten_halves_of_wide_characters_are_blanks,
 		     ansi_output_keeps_the_cursor_in_origin_mode, ansi_output_with_modes_restores_the_terminal_state,
 		     scrollback_is_bounded, a_resize_moves_lines_between_screen_and_scrollback,
