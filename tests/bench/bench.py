@@ -6,7 +6,7 @@
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 cost    CPU time per command: bailiff (all of its processes and the command), posix_spawn and bwrap; commands/s with 8 clients; what an idle daemon keeps
 parts   exact CPU time per command by process, of BUILD and, in turns with it, of the build REFERENCE (ROUNDS of COMMANDS each; WAYS=session: only that)
-floor   CPU time of a minimal sandbox, by stage: the lower bound of cost
+floor   CPU time and latency of a minimal sandbox, by stage, and of commits: the lower bound
 threads  CPU time of the runtime's threads for COMMANDS times /bin/true
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
 shell   `bailiff run -- true` and `bwrap … true`, both from a shell, without other load and next to LOAD (8) busy programs
@@ -189,15 +189,17 @@ def bench_cost(turns=int(os.environ.get("ROUNDS", "20")), each=25, clients=8):
 
 
 def bench_floor():
-    """What the kernel alone takes for a sandbox: no daemon, no events; every stage includes those before it."""
-    done = subprocess.run([os.path.join(BUILD, "bench", "bench_floor"), "200"], stdout=subprocess.PIPE, text=True)
+    """What the kernel alone takes for a sandbox and for commits: no daemon, no events; stages include those before them."""
+    with Home(start=False) as home:
+        done = subprocess.run([os.path.join(BUILD, "bench", "bench_floor"), "200", home.dir], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         print("\nno lower bound of a sandbox: requires root and Linux 6.15")
         return
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    print("\nCPU time of a minimal sandbox with /bin/true, by stage, µs; each includes those before it, except \"only\":")
-    for name, us in rows:
-        print(f"  {name:<42} {us:>8}   ÷ posix_spawn {float(us) / float(rows[0][1]):5.2f}")
+    rows = [(name, float(cpu), float(latency)) for name, cpu, latency in (line.split("\t") for line in done.stdout.splitlines())]
+    print("\nA minimal sandbox with /bin/true, by stage; each includes those before it, except \"only\":")
+    print(f"  {'':<42} {'CPU, µs':>8} {'÷ posix_spawn':>14} {'latency, µs':>12} {'÷ posix_spawn':>14}")
+    for name, cpu, latency in rows:
+        print(f"  {name:<42} {cpu:>8.0f} {cpu / rows[0][1]:>14.2f} {latency:>12.0f} {latency / rows[0][2]:>14.2f}")
 
 
 def bench_threads(commands=int(os.environ.get("COMMANDS", "500"))):

@@ -1,9 +1,10 @@
 /*
  * The lower bound of a sandboxed start: the kernel's share of it, by a program that does nothing else. Prints the CPU
- * time of each stage per run in µs, "name TAB µs"; each stage includes the ones before it, except where its name says
- * "only". Requires root.
+ * time and the latency of each stage per run in µs, "name TAB CPU TAB latency"; each stage includes the ones before it,
+ * except where its name says "only". Commits are records of 4 KiB that are written into an existing file in DIR and
+ * synced, as the journal does before a command starts and after it has ended. Requires root.
  *
- *     bench_floor COUNT
+ *     bench_floor COUNT DIR
  */
 
 #include <errno.h>
@@ -24,12 +25,15 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MOUNTS 26 /* what a sandbox of the profile workspace has */
+#define RECORD 4096
+#define RECORDS 1024
 #define SPACES (CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
-enum work { SPAWN_ONLY, CLONE, ROOT, PROC, CONFINE, EXEC };
+enum work { COMMIT, SPAWN_ONLY, SPAWN_COMMITTED, CLONE, ROOT, PROC, CONFINE, EXEC };
 
 static const struct stage {
 	const char *name;
@@ -37,6 +41,8 @@ static const struct stage {
 	uint64_t flags;
 } stages[] = {
 	{ "posix_spawn", SPAWN_ONLY, 0 },
+	{ "two commits only", COMMIT, 0 },
+	{ "posix_spawn between two commits only", SPAWN_COMMITTED, 0 },
 	{ "clone and exit only", CLONE, 0 },
 	{ "network namespace only", CLONE, CLONE_NEWNET },
 	{ "namespaces", CLONE, SPACES },
@@ -49,7 +55,7 @@ static const struct stage {
 
 extern char **environ;
 static char *const command[] = { (char *)"/bin/true", NULL };
-static int template = -1;
+static int template = -1, journal = -1;
 
 static void require(long result, const char *what)
 {
@@ -57,6 +63,25 @@ static void require(long result, const char *what)
 		return;
 	fprintf(stderr, "bench_floor: %s: %s\n", what, strerror(errno));
 	_exit(1);
+}
+
+static void make_journal(const char *folder)
+{
+	static char zeros[RECORD];
+	journal = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	require(journal, folder);
+	for (int i = 0; i < RECORDS; i++)
+		require(write(journal, zeros, RECORD), "write");
+	require(fsync(journal), "sync");
+}
+
+static void commit(void)
+{
+	static char record[RECORD];
+	static unsigned number;
+	memset(record, (int)++number, RECORD);
+	require(pwrite(journal, record, RECORD, (off_t)(number % RECORDS) * RECORD), "write");
+	require(fdatasync(journal), "sync");
 }
 
 static void bind_into(const char *source, const char *name)
@@ -138,7 +163,13 @@ static void run_stage(const struct stage *s)
 {
 	pid_t pid;
 	int status;
-	if (s->work == SPAWN_ONLY) {
+	if (s->work == COMMIT || s->work == SPAWN_COMMITTED)
+		commit();
+	if (s->work == COMMIT) {
+		commit();
+		return;
+	}
+	if (s->work == SPAWN_ONLY || s->work == SPAWN_COMMITTED) {
 		require(-posix_spawn(&pid, command[0], NULL, NULL, command, environ), command[0]);
 	} else {
 		struct clone_args a = { .flags = s->flags, .exit_signal = SIGCHLD };
@@ -150,6 +181,8 @@ static void run_stage(const struct stage *s)
 	require(waitpid(pid, &status, 0), "wait");
 	if (status != 0)
 		exit(1);
+	if (s->work == SPAWN_COMMITTED)
+		commit();
 }
 
 static double cpu_us(void)
@@ -164,21 +197,34 @@ static double cpu_us(void)
 	return us;
 }
 
+static double now_us(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
 int main(int argc, char **argv)
 {
 	enum { COUNT = sizeof stages / sizeof stages[0], EACH = 10 };
-	double used[COUNT] = { 0 };
-	int turns = (argc > 1 ? atoi(argv[1]) : 200) / EACH;
+	double used[COUNT] = { 0 }, taken[COUNT] = { 0 };
+	if (argc != 3) {
+		fputs("usage: bench_floor COUNT DIR\n", stderr);
+		return 2;
+	}
+	int turns = atoi(argv[1]) / EACH;
 	make_template();
+	make_journal(argv[2]);
 	for (int turn = 0; turn <= turns; turn++) { /* the first one warms up */
 		for (size_t i = 0; i < COUNT; i++) {
-			double before = cpu_us();
+			double cpu = cpu_us(), begin = now_us();
 			for (int n = 0; n < EACH; n++)
 				run_stage(&stages[i]);
-			used[i] += turn ? (cpu_us() - before) / EACH : 0;
+			used[i] += turn ? (cpu_us() - cpu) / EACH : 0;
+			taken[i] += turn ? (now_us() - begin) / EACH : 0;
 		}
 	}
 	for (size_t i = 0; i < COUNT; i++)
-		printf("%s\t%.0f\n", stages[i].name, used[i] / turns);
+		printf("%s\t%.0f\t%.0f\n", stages[i].name, used[i] / turns, taken[i] / turns);
 	return 0;
 }
