@@ -325,12 +325,13 @@ void screen_row_cells(const struct screen_row *l, struct jw *w)
 	jw_arr_end(w);
 }
 
+/* Goes on with a sequence for attributes. A direct colour begins another: terminals take 16 parameters of one. */
 static void pen_colour(uint32_t colour, unsigned base, struct buf *out)
 {
 	if (colour == SCREEN_ROW_COLOUR_DEFAULT)
 		return;
 	if (colour & SCREEN_ROW_COLOUR_RGB)
-		buf_printf(out, ";%u;2;%u;%u;%u", base + 8, colour >> 16 & 255, colour >> 8 & 255, colour & 255);
+		buf_printf(out, "m\033[%u;2;%u;%u;%u", base + 8, colour >> 16 & 255, colour >> 8 & 255, colour & 255);
 	else if (colour < 8)
 		buf_printf(out, ";%u", base + colour);
 	else if (colour < 16)

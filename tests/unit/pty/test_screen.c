@@ -193,6 +193,26 @@ START_TEST(lines_of_double_width_or_height_have_the_usual_size)
 }
 END_TEST
 
+/* With more than 16 parameters in one sequence libvterm would overwrite its memory. */
+START_TEST(a_pen_with_every_attribute_and_two_direct_colours_is_restored)
+{
+	struct screen *s = shown(1, 4, "\033[1;3;4;5;7;9m\033[38;2;1;2;3m\033[48;2;4;5;6m\0337\033[0m\0338x");
+	buf_auto struct buf ansi = BUF_INIT;
+
+	expect_cells(s, "[[{\"text\":\"x\",\"fg\":\"#010203\",\"bg\":\"#040506\",\"bold\":true,\"italic\":true,"
+			"\"underline\":true,\"blink\":true,\"reverse\":true,\"strike\":true}]]");
+	screen_ansi(s, 0, true, &ansi);
+	for (const char *at = buf_cstr(&ansi); (at = strstr(at, "\033[")); at += 2) {
+		size_t parameters = 1;
+
+		for (const char *p = at + 2; (*p >= '0' && *p <= '9') || *p == ';'; p++)
+			parameters += *p == ';';
+		ck_assert_uint_le(parameters, 16);
+	}
+	screen_free(s);
+}
+END_TEST
+
 START_TEST(cells_have_colours_and_attributes)
 {
 	struct screen *s = shown(1, 30, "\033[32mg\033[1;38;5;200mp\033[0;48;2;1;2;255;4;7mt\033[0m n");
@@ -645,7 +665,8 @@ int main(void)
 		     titles_are_clean_and_bounded, wide_and_combining_characters_occupy_their_cells,
 		     characters_and_sequences_can_be_split_between_feeds, character_sets_do_not_depend_on_the_split,
 		     marks_on_the_last_column_do_not_depend_on_the_split,
-		     lines_of_double_width_or_height_have_the_usual_size, cells_have_colours_and_attributes,
+		     lines_of_double_width_or_height_have_the_usual_size,
+		     a_pen_with_every_attribute_and_two_direct_colours_is_restored, cells_have_colours_and_attributes,
 		     ansi_output_redraws_the_same_screen, overwritten_halves_of_wide_characters_are_blanks,
 		     ansi_output_keeps_the_cursor_in_origin_mode, ansi_output_with_modes_restores_the_terminal_state,
 		     scrollback_is_bounded, a_resize_moves_lines_between_screen_and_scrollback,
