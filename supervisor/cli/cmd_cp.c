@@ -3,7 +3,9 @@
  * exec`, so policy, confinement and the record of what ran apply as to any other. A file is sent through `cat` or
  * `install`, a directory as an archive between a tar on each side.
  *
- * A file is written to the host under a temporary name first, so it is complete or not there.
+ * What arrives is written to a file without a name, which gets its name, or is unpacked, after the command in the
+ * sandbox has ended. So a file is complete or not there, and the report of the command on the autorun files that
+ * changed while it ran has none that this copy wrote.
  *
  * Commands in the sandbox control what arrives (the archive, too: they can trace its tar), and can put symbolic links
  * where the host's side is a workspace. So the last part of a host path must not be a link, no part of a relative
@@ -145,8 +147,8 @@ static int start_confined(const char *const *argv, int in, int folder, pid_t *re
 	_exit(EXIT_FAILED);
 }
 
-/* Runs both with a pipe between them. `folder`: the reader may write only in it; −1: it is not confined. */
-static int run_pair(const char *const *writer, const char *const *reader, int folder)
+/* Runs both with a pipe between them. */
+static int run_pair(const char *const *writer, const char *const *reader)
 {
 	fd_auto int in = -1, out = -1;
 	int fds[2], status, other;
@@ -158,8 +160,7 @@ static int run_pair(const char *const *writer, const char *const *reader, int fo
 	}
 	in = fds[0];
 	out = fds[1];
-	if ((folder < 0 ? start_program(reader, in, STDERR_FILENO, &second)
-			: start_confined(reader, in, folder, &second)) < 0)
+	if (start_program(reader, in, STDERR_FILENO, &second) < 0)
 		return EXIT_FAILED;
 	fd_close(&in);
 	if (start_program(writer, -1, out, &first) < 0) {
@@ -305,20 +306,49 @@ static int open_entry(const struct place *to, const char *src, struct host_entry
 
 /* ---- out of the sandbox ---- */
 
-static int copy_file_out(const struct place *src, const struct host_entry *to, const char *mode)
+/*
+ * A new file for what a command sends. It has no name, except on file systems without such files: then `name`. −1 with
+ * errno.
+ */
+static int open_received(int folder, const char *name, bool *ret_named)
+{
+	int fd = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	*ret_named = fd < 0;
+	return fd < 0 ? openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : fd;
+}
+
+static char *temporary_name(const char *name)
 {
 	uint64_t bits = 0;
-	int status;
 
 	(void)!getrandom(&bits, sizeof(bits), 0);
-	mem_auto char *temporary = mem_printf("%s.%016llx", to->name, (unsigned long long)bits);
-	fd_auto int fd = openat(to->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return mem_printf("%s.%016llx", name, (unsigned long long)bits);
+}
+
+/* Gives a received file its mode and its name. −1 with errno. */
+static int name_received(int fd, bool named, const struct host_entry *to, const char *temporary, const char *mode)
+{
+	mem_auto char *link = mem_printf("/proc/self/fd/%d", fd);
+
+	/* Without set-id bits: the sandbox's user is not the one who copies. */
+	if (fchmod(fd, (mode_t)strtoul(mode, NULL, 8) & 0777) < 0 ||
+	    (!named && linkat(AT_FDCWD, link, to->folder, temporary, AT_SYMLINK_FOLLOW) < 0))
+		return -1;
+	return renameat(to->folder, temporary, to->folder, to->name);
+}
+
+static int copy_file_out(const struct place *src, const struct host_entry *to, const char *mode)
+{
+	mem_auto char *temporary = temporary_name(to->name);
+	bool named;
+	int status;
+
+	fd_auto int fd = open_received(to->folder, temporary, &named);
 	if (fd < 0)
 		return report_host(to->name, errno);
 	status = run_program(IN_SANDBOX(src, "cat", "--", src->path), -1, fd);
-	/* Without set-id bits: the sandbox's user is not the one who copies. */
-	if (status == 0 && (fchmod(fd, (mode_t)strtoul(mode, NULL, 8) & 0777) < 0 ||
-			    renameat(to->folder, temporary, to->folder, to->name) < 0))
+	if (status == 0 && name_received(fd, named, to, temporary, mode) < 0)
 		status = report_host(to->name, errno);
 	if (status)
 		(void)unlinkat(to->folder, temporary, 0);
@@ -382,9 +412,42 @@ static void end_comparison(struct comparison *c, struct buf *ret)
 	buf_done(&c->plan);
 }
 
+/* Unpacks an archive in the directory, with a tar that can write nowhere else. */
+static int unpack(int archive, int folder)
+{
+	mem_auto char *path = mem_printf("/proc/self/fd/%d", folder);
+	pid_t pid;
+
+	(void)fcntl(folder, F_SETFD, 0); /* for tar */
+	if (lseek(archive, 0, SEEK_SET) < 0 ||
+	    start_confined(ON_HOST("tar", "-C", path, "--no-same-owner", "--no-same-permissions", "--no-overwrite-dir",
+				   "-xf", "-"),
+			   archive, folder, &pid) < 0)
+		return EXIT_FAILED;
+	return await_program(pid);
+}
+
+/* `ret`: the autorun report as an object, if there is one. */
+static int copy_archive_out(const struct place *src, int folder, struct buf *ret)
+{
+	mem_auto char *temporary = temporary_name(".bailiff-cp");
+	struct comparison comparison;
+	bool named;
+
+	fd_auto int archive = open_received(folder, temporary, &named);
+	if (archive < 0 || (named && unlinkat(folder, temporary, 0) < 0))
+		return report_host(temporary, errno);
+	int status = run_program(IN_SANDBOX(src, "tar", "-C", src->path, "-cf", "-", "."), -1, archive);
+	if (begin_comparison(&comparison, folder) != 0)
+		return EXIT_FAILED;
+	/* Also if the sandbox's tar failed: it sends what it can read. */
+	int unpacked = unpack(archive, folder);
+	end_comparison(&comparison, ret);
+	return status || unpacked ? EXIT_FAILED : 0;
+}
+
 static int copy_directory_out(const struct place *src, const struct host_entry *to, struct buf *ret)
 {
-	struct comparison comparison;
 
 	if (to->name[0] && mkdirat(to->folder, to->name, 0777) < 0 && errno != EEXIST)
 		return report_host(to->name, errno);
@@ -397,16 +460,7 @@ static int copy_directory_out(const struct place *src, const struct host_entry *
 			  "target (see bailiff doctor): copy single files");
 		return EXIT_FAILED;
 	}
-	(void)fcntl(folder, F_SETFD, 0); /* for tar */
-	mem_auto char *path = mem_printf("/proc/self/fd/%d", folder);
-	if (begin_comparison(&comparison, folder) != 0)
-		return EXIT_FAILED;
-	int status = run_pair(IN_SANDBOX(src, "tar", "-C", src->path, "-cf", "-", "."),
-			      ON_HOST("tar", "-C", path, "--no-same-owner", "--no-same-permissions",
-				      "--no-overwrite-dir", "-xf", "-"),
-			      folder);
-	end_comparison(&comparison, ret);
-	return status;
+	return copy_archive_out(src, folder, ret);
 }
 
 /* `ret`: the autorun report as an object, if there is one. */
@@ -464,7 +518,7 @@ static int copy_in(const struct place *src, const struct place *dst)
 	(void)fcntl(fd, F_SETFD, 0); /* for tar */
 	mem_auto char *path = mem_printf("/proc/self/fd/%d", fd);
 	return run_pair(ON_HOST("tar", "-C", path, "-cf", "-", "."),
-			IN_SANDBOX(dst, "tar", "-C", target, "--no-same-owner", "-xf", "-"), -1);
+			IN_SANDBOX(dst, "tar", "-C", target, "--no-same-owner", "-xf", "-"));
 }
 
 /* Without them, links that a command made could not be told from others. */

@@ -88,5 +88,18 @@ def test_autorun_files_in_a_directory_that_is_copied_out_are_reported(home):
     assert "autorun" not in json.loads(home.cli("cp", "--json", "box:/tmp/a/.", ".", cwd=home.work).out)
 
 
+def test_what_cp_writes_is_not_reported_as_a_change_of_the_command_that_reads(home):
+    """The first folder of the archive is there long before tar in the sandbox has read the second one."""
+    home.cli("sandbox", "create", "--name", "box", cwd=home.work)
+    home.cli("exec", "box", "sh", "-c", "for n in 1 2; do mkdir -p /tmp/a/$n && echo x >/tmp/a/$n/.envrc && head -c 4000000 /dev/zero >/tmp/a/$n/data; done")
+    done = home.cli("cp", "box:/tmp/a/.", ".", cwd=home.work)
+    assert done.err.count(b"this command changed") == 1 and done.err.count(b"/.envrc") == 2, done.err
+    os.makedirs(os.path.join(home.work, ".githooks"))
+    assert not home.cli("cp", "box:/tmp/a/1/data", ".githooks/data", cwd=home.work).err and os.path.getsize(os.path.join(home.work, ".githooks/data")) == 4_000_000
+    assert sorted(os.listdir(home.work)) == [".githooks", "1", "2"] and os.listdir(os.path.join(home.work, ".githooks")) == ["data"], "nothing temporary is left"
+    reported = home.cli("events", "--type", "sandbox.autorun.changed", "--json").text
+    assert not reported, reported
+
+
 if __name__ == "__main__":
     harness.main(globals())
