@@ -67,7 +67,8 @@ static int take_place(struct cli *c, const char *text, struct place *ret)
 	if (n >= sizeof(ret->sandbox))
 		return cli_usage(c, "'%s' is not SANDBOX:PATH", text);
 	mem_auto char *given = mem_strndup(text, n);
-	ret->path = text[n + 1] ? text + n + 1 : ".";
+	/* "-" alone would be standard input for the programs there. */
+	ret->path = text[n + 1] == '\0' ? "." : strcmp(text + n + 1, "-") == 0 ? "./-" : text + n + 1;
 	return id_lookup(c, ID_SANDBOX, given, ret->sandbox) < 0 ? EXIT_FAILED : 0;
 }
 
@@ -304,6 +305,9 @@ static int open_entry(const struct place *to, const char *src, struct host_entry
 	return 0;
 }
 
+/* "-": standard input or standard output. */
+static bool is_standard(const struct place *p) { return !p->sandbox[0] && strcmp(p->path, "-") == 0; }
+
 /* ---- out of the sandbox ---- */
 
 /*
@@ -352,7 +356,7 @@ static int copy_file_out(const struct place *src, const struct host_entry *to, c
 		status = report_host(to->name, errno);
 	if (status)
 		(void)unlinkat(to->folder, temporary, 0);
-	return status ? EXIT_FAILED : 0;
+	return status;
 }
 
 /* The autorun files of a directory on the host, compared before and after a copy into it. */
@@ -470,11 +474,18 @@ static int copy_out(const struct place *src, const struct place *dst, struct buf
 	char mode[8] = "644";
 	enum kind kind;
 
-	if (open_entry(dst, src->path, &to) != 0)
+	if (!is_standard(dst) && open_entry(dst, src->path, &to) != 0)
 		return EXIT_FAILED;
 	int status = examine(src, false, &kind, mode);
 	if (status == 0 && kind == KIND_FILE) {
-		status = copy_file_out(src, &to, mode);
+		status = is_standard(dst) ? run_program(IN_SANDBOX(src, "cat", "--", src->path), -1, STDOUT_FILENO)
+					  : copy_file_out(src, &to, mode);
+		status = status ? EXIT_FAILED : 0;
+	} else if (status == 0 && kind == KIND_DIRECTORY && is_standard(dst)) {
+		cli_error("cp: %s:%s is a directory: only a file can be written to standard output", src->sandbox,
+			  src->path);
+		cli_hint("for an archive of it: bailiff exec %s -- tar -C %s -cf - .", src->sandbox, src->path);
+		status = EXIT_FAILED;
 	} else if (status == 0 && kind == KIND_DIRECTORY) {
 		status = copy_directory_out(src, &to, ret);
 	} else if (status == 0) {
@@ -487,6 +498,26 @@ static int copy_out(const struct place *src, const struct place *dst, struct buf
 }
 
 /* ---- into the sandbox ---- */
+
+static int install_file(const struct place *dst, const char *target, const char *mode, int fd)
+{
+	return run_program(IN_SANDBOX(dst, "install", "-m", mode, "--", "/dev/stdin", target), fd, -1) ? EXIT_FAILED
+												       : 0;
+}
+
+static int copy_standard_in(const struct place *dst)
+{
+	char mode[8];
+	enum kind kind;
+
+	if (examine(dst, true, &kind, mode) != 0)
+		return EXIT_FAILED;
+	if (kind != KIND_DIRECTORY)
+		return install_file(dst, dst->path, "644", STDIN_FILENO);
+	cli_error("cp: %s:%s is a directory, and standard input has no name: name the file, as in %s:%s/NAME",
+		  dst->sandbox, dst->path, dst->sandbox, dst->path);
+	return EXIT_FAILED;
+}
 
 static int copy_in(const struct place *src, const struct place *dst)
 {
@@ -510,9 +541,7 @@ static int copy_in(const struct place *src, const struct place *dst)
 						       : mem_strdup(dst->path);
 	snprintf(mode, sizeof(mode), "%o", st.st_mode & 0777);
 	if (S_ISREG(st.st_mode))
-		return run_program(IN_SANDBOX(dst, "install", "-m", mode, "--", "/dev/stdin", target), fd, -1)
-			       ? EXIT_FAILED
-			       : 0;
+		return install_file(dst, target, mode, fd);
 	if (run_program(IN_SANDBOX(dst, "mkdir", "-p", "--", target), -1, -1) != 0)
 		return EXIT_FAILED;
 	(void)fcntl(fd, F_SETFD, 0); /* for tar */
@@ -557,7 +586,11 @@ int cmd_cp(struct cli *c)
 						   : "one side must be SANDBOX:PATH");
 	if ((status = read_roots(c, src.sandbox[0] ? src.sandbox : dst.sandbox, &roots)))
 		return status;
-	status = src.sandbox[0] ? copy_out(&src, &dst, &autorun) : copy_in(&src, &dst);
+	if (is_standard(&dst) && cli_as_json(c))
+		return cli_usage(c, "--json and - both write to standard output: leave out one of them");
+	status = src.sandbox[0]      ? copy_out(&src, &dst, &autorun)
+		 : is_standard(&src) ? copy_standard_in(&dst)
+				     : copy_in(&src, &dst);
 	if (autorun.len && (status || !cli_as_json(c)))
 		print_autorun(jval_of(autorun.data, autorun.len), NULL, false);
 	if (status || !cli_as_json(c))

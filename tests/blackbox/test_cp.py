@@ -101,5 +101,19 @@ def test_what_cp_writes_is_not_reported_as_a_change_of_the_command_that_reads(ho
     assert not reported, reported
 
 
+def test_a_dash_is_standard_input_or_output(home):
+    home.cli("sandbox", "create", "--name", "box", cwd=home.work)
+    data = os.urandom(200_000)
+    assert home.cli("cp", "-", "box:/tmp/data", stdin=data, cwd=home.work).out == b""
+    assert home.cli("cp", "box:/tmp/data", "-", cwd=home.work).out == data and not os.listdir(home.work)
+    home.cli("cp", "box:/tmp/data", "./-", cwd=home.work)
+    assert os.listdir(home.work) == ["-"]
+    assert home.cli("cp", "box:-", "-", cwd=home.work).out == data, "a file of that name in the sandbox"
+    for words, status, text in ((["box:/tmp", "-"], 1, "-- tar -C /tmp -cf - ."), (["-", "box:/tmp"], 1, ":/tmp/NAME"),
+                                (["box:/nowhere", "-"], 1, "No such file"), (["--json", "box:/tmp/data", "-"], 2, "leave out one of them"), (["-", "-"], 2, "SANDBOX:PATH")):
+        failed = home.cli("cp", *words, status=status, cwd=home.work, stdin=b"x")
+        assert text in failed.err.decode() and not failed.out, (words, failed.out, failed.err)
+
+
 if __name__ == "__main__":
     harness.main(globals())
