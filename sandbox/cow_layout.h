@@ -16,6 +16,7 @@
  */
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define COW_MAGIC 0x574f4342u /* "BCOW" */
@@ -32,10 +33,21 @@ struct cow_owner {
 	uint32_t groups[COW_GROUPS_MAX];
 };
 
+/*
+ * When the directory was created tells it from one that has got its inode number since. 0: unknown, because its file
+ * system does not record that, or an earlier version wrote the record.
+ */
 struct cow_root {
 	uint32_t magic, version;
 	uint64_t device, inode;
-	char path[PATH_MAX];
+	char path[PATH_MAX - 16];
+	int64_t created_s; /* compared only with itself: the file system may have a clock of its own */
+	int64_t created_ns;
 };
+
+/* Sets the identity of an open directory. −1 with errno. */
+int cow_root_identify(int fd, struct cow_root *r);
+/* Whether an open directory is the recorded one. */
+bool cow_root_is(const struct cow_root *recorded, int fd);
 
 #endif

@@ -51,14 +51,15 @@ static int open_run(const struct step_context *c)
 }
 
 /* 1 if the recorded directory is this one; its layers are a copy, made to be used for it again. */
-static int check_root(int layers, const struct cow_root *r)
+static int check_root(int layers, int source, const char *path)
 {
 	struct cow_root recorded;
 	fd_auto int fd = openat(layers, "root", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	if (fd_read_all(fd, &recorded, sizeof recorded) == (ssize_t)sizeof recorded &&
-	    memcmp(&recorded, r, sizeof recorded) == 0)
+	if (fd_read_all(fd, &recorded, sizeof recorded) == (ssize_t)sizeof recorded && recorded.magic == COW_MAGIC &&
+	    recorded.version == COW_VERSION && strncmp(recorded.path, path, sizeof recorded.path) == 0 &&
+	    cow_root_is(&recorded, source))
 		return 1;
 	errno = ESTALE;
 	return -1;
@@ -66,18 +67,20 @@ static int check_root(int layers, const struct cow_root *r)
 
 /* Records the directory's identity, which is checked when the changes are applied. 1: a copied record has it already.
  */
-static int record_root(int layers, const struct stat *st, const char *path)
+static int record_root(int layers, int source, const char *path)
 {
-	struct cow_root r = { .magic = COW_MAGIC, .version = COW_VERSION, .device = st->st_dev, .inode = st->st_ino };
+	struct cow_root r = { .magic = COW_MAGIC, .version = COW_VERSION };
 	size_t n = strlen(path);
 	if (n >= sizeof r.path) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
 	memcpy(r.path, path, n);
+	if (cow_root_identify(source, &r) < 0)
+		return -1;
 	fd_auto int fd = openat(layers, "root", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 && errno == EEXIST)
-		return check_root(layers, &r);
+		return check_root(layers, source, path);
 	return fd < 0 || fd_write_all(fd, &r, sizeof r) < 0 || fdatasync(fd) < 0 ? -1 : 0;
 }
 
@@ -149,8 +152,9 @@ int overlay_tree(struct step_context *c, uint32_t mount, int source, int lower)
 	snprintf(name, sizeof name, "%u", number_of(c, mount));
 	fd_auto int run = open_run(c);
 	fd_auto int layers = run < 0 ? -1 : tree_clone(run, name);
-	int copied = layers < 0 ? -1
-				: record_root(layers, &st, plan_string(c->plan, plan_mount(c->plan, mount)->path_off));
+	int copied = layers < 0
+			     ? -1
+			     : record_root(layers, source, plan_string(c->plan, plan_mount(c->plan, mount)->path_off));
 	if (copied < 0 || (!copied && like_below(c, layers, &st) < 0) || tree_set(layers, TREE_INERT, c->idmap_fd) < 0)
 		return -1;
 	if (attach_for_now(c, lower, LOWER) < 0 || attach_for_now(c, layers, LAYERS) < 0)

@@ -239,30 +239,17 @@ static int become_owner(const struct helper *h)
 	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* setuid cleared it */
 }
 
-/* A file system can give the inode of a removed directory to the next one, which then is younger than the run. */
-static bool is_younger(int fd, const struct cow_owner *o)
-{
-	struct statx x;
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &x) < 0 || !(x.stx_mask & STATX_BTIME))
-		return false;
-	return x.stx_btime.tv_sec > o->started_s ||
-	       (x.stx_btime.tv_sec == o->started_s && x.stx_btime.tv_nsec > o->started_ns);
-}
-
 /* Opens the write root; fails with ESTALE if another directory is at its path now. */
-static int open_host(const struct cow_root *r, const struct cow_owner *o)
+static int open_host(const struct cow_root *r)
 {
 	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
-	struct stat st;
 	fd_auto int fd = (int)syscall(SYS_openat2, AT_FDCWD, r->path, &how, sizeof how);
 	/* A write root that is gone or replaced must not be reported as "nothing was changed". */
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
 		return fail_with(ESTALE);
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd < 0)
 		return -1;
-	if (st.st_dev != r->device || st.st_ino != r->inode || is_younger(fd, o))
-		return fail_with(ESTALE);
-	return fd_take(&fd);
+	return cow_root_is(r, fd) ? fd_take(&fd) : fail_with(ESTALE);
 }
 
 struct layer {
@@ -281,7 +268,7 @@ static int open_layers(struct helper *h, struct layer *layers)
 		l->upper = -1;
 		if (record < 0 && errno == ENOENT)
 			continue; /* the sandbox was never completed */
-		l->root.path[PATH_MAX - 1] = 0;
+		l->root.path[sizeof l->root.path - 1] = 0;
 		if (record < 0 || l->root.magic != COW_MAGIC || l->root.version != COW_VERSION ||
 		    l->root.path[0] != '/')
 			return fail_with(EIO);
@@ -297,7 +284,7 @@ static int walk_layer(struct helper *h, const struct layer *l)
 {
 	struct cow_walk *w = &h->walk;
 	size_t len = strlen(l->root.path);
-	fd_auto int host = open_host(&l->root, &h->owner);
+	fd_auto int host = open_host(&l->root);
 	if (host < 0 && w->op != CHANGE_OP_DISCARD)
 		return -1;
 	if (len > CHANGE_PATH_MAX)
@@ -318,7 +305,7 @@ static int handle_applies(struct helper *h, const struct layer *layers)
 	for (uint32_t i = 0; i < h->owner.nroots; i++) {
 		size_t len = strlen(layers[i].root.path);
 		bool top = len == 1;
-		hosts[i] = layers[i].upper < 0 ? -1 : open_host(&layers[i].root, &h->owner);
+		hosts[i] = layers[i].upper < 0 ? -1 : open_host(&layers[i].root);
 		paths[i] = top ? "" : layers[i].root.path;
 	}
 	if (h->walk.op == CHANGE_OP_UNDO)

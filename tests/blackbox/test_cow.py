@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+import struct
 import subprocess
 import time
 
@@ -267,6 +268,30 @@ def test_apply_fails_if_the_write_root_was_replaced(home):
         put(os.path.join(home.work, "f"), "other\n")
         rpc.fails("apply_changes", {"processId": process})
         assert get(os.path.join(home.work, "f")) == "other\n"
+
+
+def test_a_write_root_is_known_by_its_creation_time_not_by_the_clock(home):
+    """The clock can be set, and a file system can have one of its own: a directory that seems to be younger than the run is still the same one."""
+    put(os.path.join(home.work, "f"), "old\n")
+    old_enough(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, "echo new >g")
+        run_folder = os.path.join(home.dir, "cow", process)
+        with open(os.path.join(run_folder, "owner"), "r+b") as f:    # struct cow_owner: started_s
+            f.seek(24)
+            f.write(struct.pack("=q", 1_000_000_000))
+        assert b"+new" in home.cli("diff", process).out
+        with open(os.path.join(run_folder, "0/root"), "r+b") as f:   # struct cow_root: created_s, created_ns
+            f.seek(-16, os.SEEK_END)
+            created = f.read()
+            if any(created):
+                f.seek(-16, os.SEEK_END)
+                f.write(struct.pack("=qq", 1_000_000_000, 0))
+                f.flush()
+                rpc.fails("apply_changes", {"processId": process})
+                f.seek(-16, os.SEEK_END)
+                f.write(created)
+        assert settle(rpc, home, "apply_changes", process) == ({"g"}, {})
 
 
 def test_changes_survive_a_missing_write_root(home):

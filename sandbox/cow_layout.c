@@ -1,0 +1,27 @@
+#include "sandbox/cow_layout.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+int cow_root_identify(int fd, struct cow_root *r)
+{
+	struct stat st;
+	struct statx x;
+	if (fstat(fd, &st) < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &x) < 0)
+		return -1;
+	r->device = st.st_dev;
+	r->inode = st.st_ino;
+	r->created_s = x.stx_mask & STATX_BTIME ? x.stx_btime.tv_sec : 0;
+	r->created_ns = x.stx_mask & STATX_BTIME ? x.stx_btime.tv_nsec : 0;
+	return 0;
+}
+
+bool cow_root_is(const struct cow_root *recorded, int fd)
+{
+	struct cow_root now;
+	if (cow_root_identify(fd, &now) < 0 || now.device != recorded->device || now.inode != recorded->inode)
+		return false;
+	if (!recorded->created_s && !recorded->created_ns)
+		return true;
+	return now.created_s == recorded->created_s && now.created_ns == recorded->created_ns;
+}
