@@ -27,7 +27,8 @@ static inline bool task_status_ended(enum task_status s) { return task_status_cl
 
 /* How long the task has been paused, until `real_us`. */
 uint64_t task_doc_paused_ms(const struct task_doc *d, uint64_t real_us);
-uint64_t view_task_paused_ms(struct store *s, const char *task_id, uint64_t real_us); /* 0 if there is no such task */
+/* The same of a stored one; "" = no task, which is never paused. */
+int view_task_paused_ms(struct store *s, const char *task_id, uint64_t real_us, uint64_t *ret, struct err *e);
 
 static inline enum task_status task_doc_status(const struct task_doc *d) { return task_status_find(d->status); }
 

@@ -177,14 +177,16 @@ static int write_task(struct store *s, const struct buf *text, const struct task
 	return 0;
 }
 
-uint64_t view_task_paused_ms(struct store *s, const char *task_id, uint64_t real_us)
+int view_task_paused_ms(struct store *s, const char *task_id, uint64_t real_us, uint64_t *ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct task_doc d;
-	struct err e = ERR_INIT;
+	int r = *task_id ? view_read(s, &task_schema, task_id, &text, &d, e) : 1;
 
-	return *task_id && view_read(s, &task_schema, task_id, &text, &d, &e) == 0 ? task_doc_paused_ms(&d, real_us)
-										   : 0;
+	if (r < 0)
+		return -1;
+	*ret = r == 0 ? task_doc_paused_ms(&d, real_us) : 0;
+	return 0;
 }
 
 int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *out, struct err *e)

@@ -261,6 +261,23 @@ def test_damaged_document_is_an_error_until_it_is_rebuilt(home):
         assert "damaged" not in rpc.call("get_health")["store"] and len(damage_events(rpc)) == 1
 
 
+def test_a_job_does_not_start_while_its_task_is_damaged(home):
+    """How long the task was paused, which extends the job's time limit, is unknown then, and so is whether it is paused."""
+    with home.rpc() as rpc:
+        task = rpc.call("create_task", objective="work")["taskId"]
+        job = rpc.call("create_job", taskId=task, items=[{"itemId": "a"}], maxRuntimeMs=60_000)["jobId"]
+        rpc.call("compact_store")
+    damage_document(home, b"\x50" + task.encode())
+    with home.rpc() as rpc:
+        claim = {"jobId": job, "itemId": "a", "status": "running"}
+        error = rpc.fails("report_job_item", claim, code=-32603)
+        assert task in error.message and "rebuild_store" in error.data["advice"], error
+        assert rpc.call("get_job", jobId=job)["status"] == "accepted"
+        rpc.call("rebuild_store")
+        rpc.call("report_job_item", **claim)
+        assert rpc.call("get_job", jobId=job)["status"] == "running"
+
+
 def test_retention_skips_what_is_damaged(home):
     with home.rpc() as rpc:
         ids = [rpc.run(["echo", str(n)])[0] for n in range(40)]

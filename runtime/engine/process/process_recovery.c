@@ -87,12 +87,15 @@ static void take_decision(struct process *p, struct jval m)
 }
 
 /* The pauses of its task, which extend its wall limit. One that lasts is continued when the task is recovered. */
-static void take_pauses(struct process *p, struct jval before_ms)
+static int take_pauses(struct process *p, struct jval before_ms, struct err *e)
 {
-	const uint64_t all = view_task_paused_ms(p->engine->o.store, p->task_id, engine_real(p->engine)),
-		       before = jval_uint(before_ms, 0);
+	const uint64_t before = jval_uint(before_ms, 0);
+	uint64_t all;
 
+	if (view_task_paused_ms(p->engine->o.store, p->task_id, engine_real(p->engine), &all, e) < 0)
+		return -1;
 	p->held_ns = all > before ? (all - before) * 1000000ull : 0;
+	return 0;
 }
 
 /* Returns false if the process was never started. */
@@ -152,7 +155,6 @@ static bool take_document(struct process *p, struct jval m)
 		.output_bytes = limit_member(limits, "outputBytes"),
 	};
 	take_streams(p, jval_get(m, "outputRefs"));
-	take_pauses(p, jval_get(m, "taskPausedMs"));
 	return true;
 }
 
@@ -274,6 +276,11 @@ static bool recover_process(void *ctx, const char *id, const char *json, size_t 
 		r->degraded = true;
 		process_free(p);
 		return true;
+	}
+	/* It continues, but its wall limit ends it as if its task had not been paused. */
+	if (take_pauses(p, jval_get(doc, "taskPausedMs"), &e) < 0) {
+		log_error("recover %s: read the pauses of its task: %s", id, e.message);
+		r->degraded = true;
 	}
 	p->stdin_closed = !p->stdin_pipe || jval_bool(jval_get(doc, "stdinClosed"), false);
 	const struct port_held *h = held_of(r, p);

@@ -98,9 +98,8 @@ static bool has_warnings(const struct process *p)
 	return !p->holder && (p->cwd_is_private || p->sandbox_note || p->separate_reason);
 }
 
-static int started_fact(const struct process *p, struct transaction *tx)
+static int started_fact(const struct process *p, struct transaction *tx, uint64_t paused_ms)
 {
-	const uint64_t paused_ms = view_task_paused_ms(p->engine->o.store, p->task_id, p->started_real_us);
 	bool tty = process_has_tty(p);
 	struct scope s = process_scope(p);
 
@@ -169,25 +168,29 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_obj_end(&w);
 }
 
+static void reject_start(struct process *p, const struct err *why)
+{
+	struct err e = *why;
+	const enum owner_kind owner = p->owner;
+	char owner_id[ID_SIZE];
+	struct engine *engine = p->engine;
+
+	err_wrap(&e, "record the start");
+	reply_err(&p->start, &e, NULL, 0);
+	process_waiters_fail(p, &e);
+	/* The event frees the process, and the owner is notified after that. */
+	memcpy(owner_id, p->owner_id, sizeof owner_id);
+	process_event(p, PROCESS_EV_REFUSED);
+	if (owner)
+		process_owner(engine, owner)->refused(engine, owner_id, &e, NULL, 0);
+}
+
 static void on_start_decided(void *ctx, const struct store_result *r)
 {
 	struct process *p = ctx;
 
-	if (r->status < 0) {
-		struct err e = *r->err;
-		err_wrap(&e, "record the start");
-		reply_err(&p->start, &e, NULL, 0);
-		process_waiters_fail(p, &e);
-		/* The event frees the process, and the owner is notified after that. */
-		const enum owner_kind owner = p->owner;
-		char owner_id[ID_SIZE];
-		struct engine *engine = p->engine;
-		memcpy(owner_id, p->owner_id, sizeof owner_id);
-		process_event(p, PROCESS_EV_REFUSED);
-		if (owner)
-			process_owner(engine, owner)->refused(engine, owner_id, &e, NULL, 0);
-		return;
-	}
+	if (r->status < 0)
+		return reject_start(p, r->err);
 	p->started_sequence = r->last_sequence;
 	/* The session is durable now. Its hooks do not delay this process, whose start was evaluated already. */
 	if (p->makes_session && p->hooks_begin)
@@ -202,17 +205,23 @@ void process_submit_start(struct process *p)
 	const struct json_value profile = json_from_written(p->sandbox_json);
 	struct transaction *tx = p->facts;
 	buf_auto struct buf result = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t paused_ms;
 
 	p->facts = NULL;
 	p->started_boot_ns = p->last_output_ns = engine_now(p->engine);
 	p->started_real_us = p->engine->o.ports->real_us(p->engine->o.host);
+	if (view_task_paused_ms(p->engine->o.store, p->task_id, p->started_real_us, &paused_ms, &e) < 0) {
+		transaction_free(tx);
+		return reject_start(p, &e);
+	}
 	if (p->command_ref)
 		transaction_add_output(tx, p->command_ref, p->command_full.data, p->command_full.len);
 	EMIT(sandbox_applied, tx, process_scope(p), .envelope.members.sandboxProfile = profile,
 	     .sandboxProfile = profile, .layers = json_from_writer(write_layers, p, 0),
 	     .violations = p->engine->o.violations ? "enforced" : "unavailable", .planHash = p->plan_hash,
 	     .internal = owner_is_internal(p->owner));
-	started_fact(p, tx);
+	started_fact(p, tx, paused_ms);
 	if (p->owner && process_owner(p->engine, p->owner)->started)
 		process_owner(p->engine, p->owner)->started(p, tx);
 	if (p->given_input)

@@ -464,13 +464,16 @@ void task_resume_jobs(struct engine *engine, const char *task_id)
 /* ---- time and restarts ---- */
 
 /* Pauses of its task move it. */
-static uint64_t job_deadline(struct engine *engine, const struct job *j)
+static int job_deadline(struct engine *engine, const struct job *j, uint64_t *ret, struct err *e)
 {
-	const uint64_t paused_ms = view_task_paused_ms(engine->o.store, j->d.taskId, engine_real(engine)),
-		       before = view_counted(j->d.taskPausedMs);
+	const uint64_t before = view_counted(j->d.taskPausedMs);
+	uint64_t paused_ms;
 
-	return task_add_pauses(task_after_ms(j->d.startedAt, j->d.maxRuntimeMs),
+	if (view_task_paused_ms(engine->o.store, j->d.taskId, engine_real(engine), &paused_ms, e) < 0)
+		return -1;
+	*ret = task_add_pauses(task_after_ms(j->d.startedAt, j->d.maxRuntimeMs),
 			       paused_ms > before ? paused_ms - before : 0);
+	return 0;
 }
 
 /* Checks all live jobs, but only when one of their deadlines or a retry of a launch is due. */
@@ -486,12 +489,16 @@ uint64_t job_tick(struct engine *engine, uint64_t now_ns)
 	for (size_t i = 0; i < live.n; i++) {
 		job_auto struct job j = JOB_INIT;
 		struct err e = ERR_INIT;
-		uint64_t now = engine_real(engine);
+		uint64_t now = engine_real(engine), end;
 
 		if (job_read(engine, live.id[i], &j, &e) != 0 || job_doc_ended(&j.d) ||
 		    strcmp(j.d.status, "cancelling") == 0)
 			continue;
-		const uint64_t end = job_deadline(engine, &j);
+		if (job_deadline(engine, &j, &end, &e) < 0) {
+			log_error("check job %s: %s", live.id[i], e.message);
+			job_wake(engine, now + JOB_UNREADABLE_US);
+			continue;
+		}
 		if (end <= now) {
 			end_job(engine, live.id[i], "max_runtime", "the job's time limit was reached");
 			continue;

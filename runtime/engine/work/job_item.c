@@ -45,19 +45,26 @@ static void started_fact(const struct job *j, struct transaction *tx, const stru
 }
 
 /* Once for each period in which the job runs: an item that is retried starts an ended job again. */
-static void job_started(const struct job *j, struct transaction *tx, const struct caller *c)
+static int job_started(const struct job *j, struct transaction *tx, const struct caller *c, struct err *e)
 {
-	const uint64_t paused_ms = view_task_paused_ms(tx->engine->o.store, j->d.taskId, engine_real(tx->engine));
+	uint64_t paused_ms;
 
-	if (!j->d.startedAt || strcmp(j->d.status, "running") != 0)
-		EMIT(job_started, tx, job_scope(&j->d, c), .envelope.status = "running",
-		     .taskPausedMs = opt_int_if(paused_ms, paused_ms));
+	if (j->d.startedAt && strcmp(j->d.status, "running") == 0)
+		return 0;
+	if (view_task_paused_ms(tx->engine->o.store, j->d.taskId, engine_real(tx->engine), &paused_ms, e) < 0)
+		return -1;
+	EMIT(job_started, tx, job_scope(&j->d, c), .envelope.status = "running",
+	     .taskPausedMs = opt_int_if(paused_ms, paused_ms));
+	return 0;
 }
 
-void job_item_claimed(const struct job *j, struct job_item_doc *d, struct transaction *tx, const struct caller *c)
+int job_item_claimed(const struct job *j, struct job_item_doc *d, struct transaction *tx, const struct caller *c,
+		     struct err *e)
 {
-	job_started(j, tx, c);
+	if (job_started(j, tx, c, e) < 0)
+		return -1;
 	started_fact(j, tx, c, d->itemId, d->index, ++d->attemptCount, NULL, NULL);
+	return 0;
 }
 
 /*
@@ -107,7 +114,7 @@ uint64_t job_next_due(struct engine *engine, const char *job_id)
 
 /*
  * No item starts or is launched while the daemon stops, the job is being ended, or its task is paused, being cancelled
- * or ended.
+ * or ended, or cannot be read.
  */
 static bool may_run(struct engine *engine, const struct job *j)
 {
@@ -116,12 +123,17 @@ static bool may_run(struct engine *engine, const struct job *j)
 
 	if (engine->stopping || job_doc_ended(&j->d) || strcmp(j->d.status, "cancelling") == 0)
 		return false;
-	if (!j->d.taskId[0] || task_read(engine, j->d.taskId, &t, &e) != 0)
-		return true;
+	int r = j->d.taskId[0] ? task_read(engine, j->d.taskId, &t, &e) : 1;
+	if (r < 0) {
+		log_error("start items of job %s: %s", j->d.jobId, e.message);
+		job_wake(engine, engine_real(engine) + JOB_UNREADABLE_US);
+	}
+	if (r != 0)
+		return r > 0;
 	return t.status != TASK_PAUSED && t.status != TASK_CANCELLING && !task_status_ended(t.status);
 }
 
-/* The items that are started together. The transaction is created with the first of them. */
+/* The items that are started together. The transaction is created with the first of them; no slots if that fails. */
 struct round {
 	const struct job *job;
 	struct transaction *transaction;
@@ -134,11 +146,20 @@ static void round_begin(struct engine *engine, struct round *r, const char *item
 			bool own_command)
 {
 	const bool agent = r->agent && !own_command;
+	struct err e = ERR_INIT;
 	char id[ID_TEXT_MAX];
 
 	if (!r->transaction) {
-		r->transaction = transaction_new_internal(engine);
-		job_started(r->job, r->transaction, NULL);
+		struct transaction *tx = transaction_new_internal(engine);
+
+		if (job_started(r->job, tx, NULL, &e) < 0) {
+			transaction_free(tx);
+			log_error("start items of job %s: %s", r->job->d.jobId, e.message);
+			job_wake(engine, engine_real(engine) + JOB_UNREADABLE_US);
+			r->slots = 0;
+			return;
+		}
+		r->transaction = tx;
 	}
 	id_make(agent ? ID_KIND_TURN : ID_KIND_PROCESS, id);
 	started_fact(r->job, r->transaction, NULL, item, index, attempt, agent ? NULL : id, agent ? id : NULL);
@@ -190,7 +211,7 @@ void job_dispatch(struct engine *engine, const char *job_id)
 	/* Due retries come before items that were never started. */
 	struct again a = { .now = engine_real(engine), .most = r.slots };
 	find_retries(engine, job_id, &a);
-	for (size_t i = 0; i < a.n; i++) {
+	for (size_t i = 0; i < a.n && r.begun < r.slots; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct job_item_doc d;
 		if (job_item_read(engine, job_id, a.id[i], &text, &d, &e) != 0)

@@ -136,8 +136,8 @@ void engine_report_job_item(struct engine *engine, const json_t *params, const s
 	if (item_request_read(engine, params, c, &r, &e) < 0 || check_report(&r, params, &e) < 0 ||
 	    (json_object_get(params, "outputRefs") && !(refs = param_refs(params, "outputRefs", "outputRef", &e))))
 		return transaction_reject(tx, &e);
-	if (strcmp(item->status, "running") != 0)
-		job_item_claimed(&r.job, item, tx, c);
+	if (strcmp(item->status, "running") != 0 && job_item_claimed(&r.job, item, tx, c, &e) < 0)
+		return transaction_reject(tx, &e);
 	reported_fact(&r, params, refs, tx);
 	transaction_after_commit(tx, job_step_due, r.job.d.jobId);
 	jw_kstr(&tx->w, "jobId", r.job.d.jobId);

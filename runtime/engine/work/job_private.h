@@ -29,6 +29,9 @@ void job_progress_fact(struct engine *engine, const struct job *j, struct transa
 		       const char *to, bool always);
 void job_step_due(struct engine *engine, const char *job_id);
 
+/* When a job is checked again whose task could not be read. */
+#define JOB_UNREADABLE_US 10000000u
+
 /* job_item.c */
 void job_dispatch(struct engine *engine, const char *job_id);
 void job_launch(struct engine *engine, const char *job_id);
@@ -41,7 +44,8 @@ int job_item_read(struct engine *engine, const char *job_id, const char *item_id
 /* The process adds its turn; NULL = none. */
 struct scope job_item_scope(const struct job *j, const struct caller *c, const char *item, const struct process *p);
 /* A client starts to work on the item. */
-void job_item_claimed(const struct job *j, struct job_item_doc *d, struct transaction *tx, const struct caller *c);
+int job_item_claimed(const struct job *j, struct job_item_doc *d, struct transaction *tx, const struct caller *c,
+		     struct err *e);
 void job_item_failed(struct engine *engine, const struct job *j, const struct job_item_doc *d, struct transaction *tx,
 		     const struct caller *c, const struct attempt_end *end);
 /* The outcome of an item that did not fail. */
