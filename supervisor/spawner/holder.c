@@ -45,7 +45,7 @@
 #define LEADERS_MAX (MEMBERS_MAX + IDLE_MAX)
 #define START_CHECK_MS 250 /* between two checks of starts that take long */
 #define STOPS_MAX 8u       /* checks in a row that find the process of a start stopped */
-#define LOOKS_MAX 40u      /* checks in a row that find a leader waiting for a file system */
+#define WAITS_MAX 40u      /* checks in a row that find a leader waiting for a file system */
 
 struct member {
 	struct plan_key key;
@@ -57,7 +57,7 @@ struct member {
 	bool late;          /* an earlier check has found that it was not executed yet */
 	bool stopped;       /* so did the last one, and its process was stopped */
 	uint8_t stops;      /* how many checks in a row */
-	uint8_t looks;      /* … found it in LEADER_LOOKS */
+	uint8_t waits;      /* … found its leader in LEADER_CHECKING_PATHS */
 	uint64_t oom_kills; /* in the sandbox before it */
 };
 
@@ -216,7 +216,7 @@ static void report_lost(struct holder *h)
 static void note_hidden(struct holder *h, size_t i)
 {
 	const struct leader_state *s = &h->state[h->member[i].flag];
-	if (s->stage != LEADER_FOUND)
+	if (s->stage != LEADER_FOUND_PATH)
 		return;
 	h->end.cause = STATUS_CAUSE_HIDDEN;
 	mount_watch_path(&h->mounts, s->hidden, h->end.path, sizeof h->end.path);
@@ -319,10 +319,11 @@ static void fail_member(int status_fd, enum sandbox_step step, int error, const 
 }
 
 /* The leader may be beyond the reach of signals until the file system answers or is gone. Its member has failed. */
-static void limit_look(struct holder *h, struct member *m)
+static void limit_wait(struct holder *h, struct member *m)
 {
 	char path[61], why[STATUS_CAUSE_TEXT]; /* the end of a long path */
-	if (h->state[m->flag].stage != LEADER_LOOKS || m->lost || m->looks == LOOKS_MAX || ++m->looks < LOOKS_MAX)
+	if (h->state[m->flag].stage != LEADER_CHECKING_PATHS || m->lost || m->waits == WAITS_MAX ||
+	    ++m->waits < WAITS_MAX)
 		return;
 	mount_watch_path(&h->mounts, h->state[m->flag].hidden, path, sizeof path);
 	snprintf(why, sizeof why, "the file system of the hidden path %s does not answer", path);
@@ -344,7 +345,7 @@ static void check_starts(struct holder *h)
 		m->late = !m->lost && h->state[m->flag].stage;
 		m->stops = m->stopped ? m->stops : 0;
 		m->stopped = false;
-		limit_look(h, m);
+		limit_wait(h, m);
 	}
 	if (late)
 		(void)descendants_each(getpid(), NULL, 0, continue_stopped, h);
@@ -366,7 +367,7 @@ static int check_late_starts(struct holder *h, int timeout)
 /* A member of the leader with this flag begins. */
 static void begin_start(struct holder *h, uint16_t flag)
 {
-	h->state[flag].stage = LEADER_LOOKS;
+	h->state[flag].stage = LEADER_CHECKING_PATHS;
 	h->flag_used[flag] = true;
 	if (!h->check_ms)
 		h->check_ms = clock_boot_ms() + START_CHECK_MS;

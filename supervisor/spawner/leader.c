@@ -12,17 +12,29 @@
 #include "supervisor/spawner/proc_stat.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* If a hidden path has appeared, the command must not run: the holder reports that, and ends the sandbox. */
-static void look_for_hidden(const struct leader *l)
+/*
+ * If the host has created a hidden path, the command must not run: the holder reports that, and ends the sandbox. If
+ * that cannot be determined, only this command fails.
+ */
+static void check_hidden_paths(const struct leader *l)
 {
-	const bool hidden = mount_watch_is_hidden(l->mounts, &l->state->hidden);
-	l->state->stage = hidden ? LEADER_STARTS : LEADER_FOUND;
-	if (!hidden)
+	const int r = mount_watch_find_created(l->mounts, &l->state->hidden);
+	const int error = errno;
+	char path[56], what[sizeof l->in->steps.path]; /* the end of a long path */
+	l->state->stage = r > 0 ? LEADER_FOUND_PATH : LEADER_STARTING;
+	if (r > 0)
 		_exit(1);
+	if (r == 0)
+		return;
+	mount_watch_path(l->mounts, l->state->hidden, path, sizeof path);
+	snprintf(what, sizeof what, "the hidden path %s cannot be examined (if that stays, use a new sandbox)", path);
+	step_path(&l->in->steps, what);
+	init_fail(l->in, STEP_CLONE, error);
 }
 
 /* Runs one command. `start`: when the leader started, if it has led another member before. */
@@ -37,7 +49,7 @@ static void lead_member(const struct leader *l, const struct plan_head *plan, in
 	c->stderr_fd = fds[MEMBER_FD_ERR];
 	c->stdin_fd = fds[MEMBER_FD_IN];
 	init_set_plan(in, plan);
-	look_for_hidden(l);
+	check_hidden_paths(l);
 	if (!start && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		init_fail(in, STEP_CLONE, errno);
 	if (fds[MEMBER_FD_LIMITS] >= 0 && member_join(in, fds[MEMBER_FD_LIMITS]) < 0)

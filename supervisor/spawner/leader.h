@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_LEADER_H
 
 /*
- * A leader: the process of a holder (holder.h) that leads one member after another. Before each command it looks for
- * the hidden paths that were missing when the sandbox was built (mount_watch.h). A file system that does not answer so
+ * A leader: the process of a holder (holder.h) that leads one member after another. Before each command it examines the
+ * hidden paths that were missing when the sandbox was built (mount_watch.h). A file system that does not answer so
  * stops only the leader, and the holder ends it after a time.
  */
 
@@ -16,16 +16,16 @@ struct mount_watch;
 struct plan_head;
 
 enum leader_stage {
-	LEADER_RUNS,   /* the command was executed */
-	LEADER_LOOKS,  /* for hidden paths; the holder sets this, when a member begins */
-	LEADER_STARTS, /* the command */
-	LEADER_FOUND,  /* a hidden path: the leader exits, and the sandbox has to end */
+	LEADER_RUNNING,        /* the command was executed */
+	LEADER_CHECKING_PATHS, /* the hidden ones; the holder sets this, when a member begins */
+	LEADER_STARTING,       /* the command */
+	LEADER_FOUND_PATH,     /* a hidden one exists: the leader exits, and the sandbox has to end */
 };
 
 /* Shared by holder and leader. */
 struct leader_state {
 	volatile uint8_t stage;
-	volatile uint16_t hidden; /* the path that it looks for: its number in the plan */
+	volatile uint16_t hidden; /* the path that it examines: its number in the plan */
 };
 
 struct leader {

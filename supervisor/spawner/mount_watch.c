@@ -339,7 +339,7 @@ bool mount_watch_is_in_place(struct mount_watch *w, char *ret_path, size_t size)
 	return true;
 }
 
-bool mount_watch_is_hidden(const struct mount_watch *w, volatile uint16_t *ret_mount)
+int mount_watch_find_created(const struct mount_watch *w, volatile uint16_t *ret_mount)
 {
 	const struct plan_head *plan = w->steps->plan;
 
@@ -347,10 +347,12 @@ bool mount_watch_is_hidden(const struct mount_watch *w, volatile uint16_t *ret_m
 		*ret_mount = w->absent[i];
 		fd_auto int fd = open(plan_string(plan, plan_mount(plan, w->absent[i])->path_off), O_PATH | O_CLOEXEC);
 
-		if (fd >= 0 || (errno != ENOENT && errno != ENOTDIR && errno != EACCES))
-			return false;
+		if (fd >= 0)
+			return 1;
+		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+			return -1;
 	}
-	return true;
+	return 0;
 }
 
 /* ---- lost mounts ---- */

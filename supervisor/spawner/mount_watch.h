@@ -28,8 +28,8 @@
  * the holder, which is not dumpable. It does not find that something was mounted on the path, or unmounted.
  *
  * Nothing can be mounted on a hidden path that does not exist, and nothing has to be where commands cannot create it.
- * But the host can. So it must still be missing before each command. Looking for it is left to the leader of that
- * command, because the file system may not answer.
+ * But the host can. So it must still be missing before each command. The leader of that command examines that, because
+ * the file system may not answer.
  */
 
 #include "runtime/base/buf.h"
@@ -91,10 +91,11 @@ bool mount_watch_is_intact(struct mount_watch *w, char *ret_lost, size_t size);
  */
 bool mount_watch_is_in_place(struct mount_watch *w, char *ret_path, size_t size);
 /*
- * Before a command, in its leader: whether all hidden paths that were missing still are. If not, *ret_mount is the
- * number of the one in the plan. It is always the number of the path that is being looked for.
+ * Before a command, in its leader: whether the host has created a hidden path that was missing. 0 = no; 1 = yes; −1
+ * with errno: that of one cannot be determined, for instance because its file system has died. *ret_mount is always the
+ * number in the plan of the path that is being examined.
  */
-bool mount_watch_is_hidden(const struct mount_watch *w, volatile uint16_t *ret_mount);
+int mount_watch_find_created(const struct mount_watch *w, volatile uint16_t *ret_mount);
 /* The path of that mount; of one that is too long, the end. */
 void mount_watch_path(const struct mount_watch *w, uint16_t mount, char *ret, size_t size);
 

@@ -14,7 +14,7 @@ from harness import Home, RpcError, Skip, until
 LIBC = ctypes.CDLL(None, use_errno=True)
 MNT_DETACH = 2
 GETATTR, INIT, FORGET, STATFS, OPENDIR, READDIR, RELEASEDIR, INTERRUPT, BATCH_FORGET = 3, 26, 2, 17, 27, 28, 29, 36, 42
-LOOKUP, ENOENT, ENOSYS = 1, 2, 38
+LOOKUP, ENOENT, EIO, ENOSYS = 1, 2, 5, 38
 STUCK_MAX = 32  # PEER_FILES_STUCK_MAX
 
 
@@ -22,7 +22,7 @@ class Hung:
     """A folder on a file system of its own (FUSE), whose server reads every request and, unless it answers, leaves it so."""
 
     def __init__(self, answers):
-        self.answers, self.waiting, self.done = answers, 0, False
+        self.answers, self.waiting, self.done, self.error = answers, 0, False, ENOENT
 
     def __enter__(self):
         try:
@@ -68,7 +68,7 @@ class Hung:
             elif op == GETATTR and node == 1:
                 self.reply(unique, struct.pack("=QII6Q3I7I", 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40777, 2, 0, 0, 0, 4096, 0))
             elif op == LOOKUP:
-                self.reply(unique, error=ENOENT)
+                self.reply(unique, error=self.error)
             elif op == OPENDIR:
                 self.reply(unique, bytes(16))
             elif op in (READDIR, RELEASEDIR):
@@ -165,6 +165,20 @@ def test_a_start_in_a_session_sandbox_fails_if_the_folder_of_a_hidden_path_does_
         assert b.wait(other["processId"])["status"] == "terminated"
         error = failure(a, started)
         assert f"the file system of the hidden path {secret} does not answer" in error, error
+
+
+def test_a_start_in_a_session_sandbox_fails_if_a_hidden_path_cannot_be_examined():
+    """That is no proof that the path exists: the sandbox stays, with its other commands."""
+    with hung(answers=True) as (home, folder), home.rpc() as rpc:
+        secret = os.path.join(folder.path, "secret")
+        sandbox = rpc.call("create_sandbox", cwd=home.work, sandbox={"readRoots": [folder.path], "hidden": [secret]})["sandboxId"]
+        before = rpc.start(["sleep", "1000"], sandboxId=sandbox)
+        folder.error = EIO
+        error = rpc.fails("start_process", command=["true"], sandboxId=sandbox)
+        assert f"the hidden path {secret} cannot be examined (if that stays, use a new sandbox): Input/output error" in error.message, error
+        folder.error = ENOENT
+        assert rpc.run(["true"], sandboxId=sandbox)[1]["exitCode"] == 0
+        assert rpc.call("get_process", processId=before["processId"])["status"] == "running"
 
 
 def test_helpers_that_wait_are_bounded():
