@@ -541,6 +541,8 @@ static const struct {
 	{ REASON_NOT_ENFORCEABLE,
 	  "do what the message says, or leave the option out: nothing runs with less than was requested" },
 	{ REASON_NO_USER_NAMESPACES, "" }, /* the message has it */
+	{ REASON_ROOT_WRITE_ROOTS,
+	  "run it as a plain user or with --profile readonly, or list the folder in the file root-write-roots" },
 	{ REASON_SANDBOX_ENDED, "create another one: bailiff sandbox create" },
 	{ REASON_TASK_INCOMPLETE, "bailiff task show lists what is missing" },
 	{ REASON_OUTCOME_UNKNOWN, "check whether it took effect before you repeat it" },
@@ -561,14 +563,21 @@ static const struct {
 	{ "method_not_found", "bailiff call list_methods lists them", false },
 };
 
+const char *cli_reason_advice(enum err_reason reason)
+{
+	for (size_t i = 0; reason && i < countof(reason_advice); i++)
+		if (reason_advice[i].reason == reason)
+			return reason_advice[i].advice;
+	return NULL;
+}
+
 static void choose_advice(struct cli *c, struct jval error, enum err_reason reason)
 {
 	struct jval category = jval_path(error, "data.category");
 
 	jval_str(jval_path(error, "data.advice"), c->advice, sizeof(c->advice));
-	for (size_t i = 0; reason && i < countof(reason_advice); i++)
-		if (reason_advice[i].reason == reason)
-			snprintf(c->advice, sizeof(c->advice), "%s", reason_advice[i].advice);
+	if (cli_reason_advice(reason))
+		snprintf(c->advice, sizeof(c->advice), "%s", cli_reason_advice(reason));
 	if (jval_path(error, "data.reason").type == JT_STRING) /* also one that only a newer daemon has */
 		return;
 	if (jval_is_str(category, "invalid"))

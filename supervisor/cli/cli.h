@@ -137,6 +137,8 @@ void cli_print_notice(void);
 
 /* The verb was given --json. */
 bool cli_as_json(const struct cli *c);
+/* What a person can do about an error of this reason; NULL: no advice, or REASON_NONE. */
+const char *cli_reason_advice(enum err_reason reason);
 /* The verb's only argument is the process; other numbers of arguments are a usage error. 0, or the exit status. */
 int cli_one_process(struct cli *c);
 

@@ -34,7 +34,7 @@ struct doctor_trial {
 	struct jval seen;   /* the JSON object in it; JT_NONE: none was printed */
 	struct err failure; /* why not; message "": it succeeded */
 	char stage[32];     /* of the sandbox, that failed; or "" */
-	char advice[256];   /* the daemon's advice with the failure; or "" */
+	char advice[256];   /* what a person can do about it; or "" */
 };
 
 struct doctor {

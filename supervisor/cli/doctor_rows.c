@@ -102,7 +102,7 @@ static const struct {
 	{ "", "start the daemon with bailiffd --foreground --verbose to see more" },
 };
 
-/* The daemon's advice comes first: it knows more about the failure than its message says. */
+/* The advice comes first: it is about the reason of the failure. */
 static const char *fix_for(const struct doctor_trial *t)
 {
 	if (t->failure.code == ERR_PERMISSION)
@@ -112,6 +112,8 @@ static const char *fix_for(const struct doctor_trial *t)
 		return "correct the file; bailiff policy lint FILE checks it";
 	if (t->advice[0])
 		return t->advice;
+	if (t->failure.code == ERR_EXHAUSTED)
+		return "free what the cause names or raise its limit, and try again";
 	for (size_t i = 0; i < countof(build_fixes); i++)
 		if (!build_fixes[i].stage[0] || strcmp(t->stage, build_fixes[i].stage) == 0)
 			return build_fixes[i].fix;
@@ -380,7 +382,12 @@ static void missing_limit(const struct evidence *s, const char *controller, cons
 		row_missing(r, fix, "%s", why);
 		return;
 	}
-	row_missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
+	bool rejected = t->answer.error.type != JT_NONE && t->failure.code != ERR_SANDBOX;
+	row_missing(r,
+		    t->advice[0] ? t->advice
+		    : rejected   ? "do what the cause says"
+				 : report,
+		    "%s", t->failure.message);
 }
 
 /* The command must die: a result means that it could use more than its limit. */
@@ -439,9 +446,10 @@ static void judge_terminal(const struct evidence *s, struct doctor_row *r)
 		row_enforced(r, "%s, %llu by %llu", text_of(t->seen, "name", name),
 			     (unsigned long long)jval_uint(jval_get(t->seen, "cols"), 0),
 			     (unsigned long long)jval_uint(jval_get(t->seen, "rows"), 0));
+	else if (t->failure.message[0])
+		row_missing(r, t->advice, "not tried: %s", t->failure.message);
 	else
-		row_missing(r, t->advice, "%s",
-			    t->failure.message[0] ? t->failure.message : "standard input is not a terminal");
+		row_missing(r, report, "standard input is not a terminal");
 }
 
 /* Not a layer of the sandbox, but whether its denials can be reported exactly. */

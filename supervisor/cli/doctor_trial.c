@@ -139,9 +139,9 @@ static void finish_trial(struct cli *c, struct doctor_trial *t)
 	if (behind)
 		memmove(message, behind + 3, strlen(behind + 3) + 1);
 	jval_str(jval_path(t->answer.error, "data.stage"), t->stage, sizeof t->stage);
-	/* The general advice about a sandbox that failed is to run `bailiff doctor`. */
-	if (t->failure.code != ERR_SANDBOX || t->failure.reason)
-		jval_str(jval_path(t->answer.error, "data.advice"), t->advice, sizeof t->advice);
+	/* Not the daemon's advice, which is for programs, and in general is to run `bailiff doctor`. */
+	const char *advice = cli_reason_advice(t->failure.reason);
+	snprintf(t->advice, sizeof t->advice, "%s", advice ? advice : "");
 }
 
 static void forget_trial(struct doctor_trial *t)

@@ -97,6 +97,17 @@ def test_text_output_has_the_same_rows_as_json(home):
     assert "Commands run in a sandbox" in said, said
 
 
+def test_fixes_are_in_terms_of_the_command_line(home):
+    """The daemon's own advice names methods and parameters of its socket."""
+    with home.rpc() as rpc:
+        rpc.start("sleep 1000")     # without it a drain ends at once
+        rpc.call("drain", on=True)
+        row = examine(home).rows["sandbox"]
+        assert row["state"] == "unavailable" and "bailiff daemon drain --cancel" in row["fix"], row
+        assert f"  fix: {row['fix']}\n" in bailiff(home, "doctor").stdout.decode()
+        rpc.call("drain", on=False)
+
+
 def test_missing_landlock_is_reported_with_the_fix():
     for error, cause, fix in (("EOPNOTSUPP", "lsm=", "lsm=landlock"), ("ENOSYS", "not implemented", "5.13")):
         found, runs = examine_started_by(*kernel_without("landlock_create_ruleset", error=error))
