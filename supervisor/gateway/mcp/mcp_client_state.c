@@ -123,8 +123,10 @@ enum mcp_client_state_turn mcp_client_state_turn_state(const struct mcp_client_s
 
 void mcp_client_state_turn_is(struct mcp_client_state *m, enum mcp_client_state_turn state) { m->state = state; }
 
-void mcp_client_state_turn_gone(struct mcp_client_state *m)
+void mcp_client_state_turn_gone(struct mcp_client_state *m, const char *turn_id)
 {
+	if (strcmp(m->turn, turn_id) != 0)
+		return;
 	m->state = MCP_TURN_NONE;
 	m->turn[0] = '\0';
 }

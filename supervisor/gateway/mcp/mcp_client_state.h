@@ -27,8 +27,8 @@ enum mcp_client_state_turn { MCP_TURN_NONE, MCP_TURN_OPENING, MCP_TURN_OPEN };
 const char *mcp_client_state_turn(struct mcp_client_state *m);
 enum mcp_client_state_turn mcp_client_state_turn_state(const struct mcp_client_state *m);
 void mcp_client_state_turn_is(struct mcp_client_state *m, enum mcp_client_state_turn state);
-/* Another client ended the turn: the next one gets a new id. */
-void mcp_client_state_turn_gone(struct mcp_client_state *m);
+/* This turn has ended, by another client: if it is still the client's, the next one gets a new id. */
+void mcp_client_state_turn_gone(struct mcp_client_state *m, const char *turn_id);
 /* Adds to the number of the turn's tool calls in progress. */
 void mcp_client_state_turn_uses(struct mcp_client_state *m, int more);
 /* A new id for a tool call. */

@@ -37,7 +37,8 @@
 struct file_call {
 	struct mcp_client_state *memory;
 	char call_id[72];
-	char turn_id[72]; /* set in a second round; otherwise "" */
+	char turn_id[72];  /* set in a second round; otherwise "" */
+	char tried_id[72]; /* the turn of the last attempt */
 	char process_id[72], ref[72];
 	json_t *ended; /* reply of invoke_tool */
 	struct buf result;
@@ -314,7 +315,7 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 	if (error && json_integer_value(json_object_get(error, "code")) == -32015 && !f->turn_id[0] &&
 	    f->again++ < AGAIN_MAX) {
 		if (json_text_is(json_object_get(error, "data"), "reason", err_reason_name(REASON_TURN_ENDED)))
-			mcp_client_state_turn_gone(f->memory);
+			mcp_client_state_turn_gone(f->memory, f->tried_id);
 		mcp_call_set_timer(c, AGAIN_MS, run_file_tool);
 		return;
 	}
@@ -448,10 +449,10 @@ static void run_file_tool(struct mcp_call *c)
 			mcp_call_set_timer(c, AGAIN_MS, run_file_tool);
 		return;
 	}
+	snprintf(f->tried_id, sizeof(f->tried_id), "%s", f->turn_id[0] ? f->turn_id : mcp_client_state_turn(f->memory));
 	mcp_call_mutate(c, "invoke_tool",
-			json_pack("{ss ss so ss}", "turnId",
-				  f->turn_id[0] ? f->turn_id : mcp_client_state_turn(f->memory), "toolName", c->name,
-				  "arguments", arguments_of(c), "toolCallId", f->call_id),
+			json_pack("{ss ss so ss}", "turnId", f->tried_id, "toolName", c->name, "arguments",
+				  arguments_of(c), "toolCallId", f->call_id),
 			on_invoked);
 }
 
