@@ -33,9 +33,10 @@ struct analysis {
 	struct shell_arena *arena;
 	const struct analysis_options *o;
 	const char *workspace;
-	const char *cwd;   /* of the command that is analysed; NULL: unknown */
-	size_t budget;     /* bytes of text that may still be parsed */
-	bool home_changed; /* the text sets HOME */
+	const char *cwd;    /* of the command that is analysed; NULL: unknown */
+	size_t budget;      /* bytes of text that may still be parsed */
+	bool home_changed;  /* the text sets HOME */
+	unsigned pipelines; /* numbers that are taken */
 	struct arithmetic arithmetic;
 	struct variables variables;
 };

@@ -24,6 +24,8 @@ struct command_context {
 	const char *const *wrappers;
 	size_t nwrappers;
 	unsigned context, flags;
+	unsigned pipeline, stage, outermost;
+	bool alone;
 	size_t line, column;
 	unsigned nesting;
 	const char *cwd;
@@ -131,6 +133,10 @@ static size_t list_command(struct analysis *r, const struct command_word *w, siz
 		.wrappers = at->wrappers,
 		.nwrappers = at->nwrappers,
 		.context = at->context,
+		.pipeline = at->pipeline,
+		.stage = at->stage,
+		.outermost = at->outermost,
+		.alone = at->alone,
 		.flags = at->flags,
 		.line = at->line,
 		.column = at->column,
@@ -352,6 +358,18 @@ static void read_command(struct analysis *r, const struct shell_command *sc, con
 
 /* ---- a text ---- */
 
+/* The place of a command in the pipelines of its script, of which `taken` numbers precede those of the script. */
+static void place_in_pipelines(struct command_context *at, const struct shell_command *c, unsigned taken)
+{
+	if (!at->outermost && c->outermost)
+		at->outermost = taken + c->outermost;
+	if (!c->pipeline)
+		return;
+	at->pipeline = taken + c->pipeline;
+	at->stage = c->stage;
+	at->alone = c->alone;
+}
+
 static void read_script(struct analysis *r, const struct shell_script *s, const char *text, size_t len,
 			const struct command_context *at)
 {
@@ -359,7 +377,10 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 	bool *seen = shell_arena_alloc(r->arena, s->nscopes + 1);
 	size_t line = 1, start = 0, from = 0;
 	const bool lost = s->nfunctions && unsets_function(s);
+	const unsigned taken = r->pipelines;
 
+	r->pipelines += s->pipelines;
+	r->facts->crosses |= s->crosses;
 	cwd[0] = at->cwd;
 	seen[0] = true;
 	for (size_t i = 0; i < s->count; i++) {
@@ -376,6 +397,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 			seen[k] = true;
 		}
 		here.context |= c->context;
+		place_in_pipelines(&here, c, taken);
 		here.cwd = cwd[c->scope];
 		here.script = lost ? NULL : s;
 		here.offset = c->offset;
@@ -518,6 +540,7 @@ static void read_text(struct analysis *r, const char *text, size_t len, bool bas
 		return;
 	}
 	r->budget -= len;
+	r->facts->crosses = true; /* the commands of one pipeline may be listed by different dialects */
 	read_as_posix(r, text, len, at, from);
 }
 

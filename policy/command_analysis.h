@@ -64,6 +64,14 @@ enum command_flag {
 /* The harm that a command would do. */
 enum command_harm { COMMAND_HARMLESS, COMMAND_RISKY, COMMAND_DESTRUCTIVE, COMMAND_CATASTROPHIC };
 
+/* Where its output goes, as bits. */
+enum command_output {
+	COMMAND_OUTPUT_STORED = 1 << 0, /* by a redirection into a file, or what may be one */
+	COMMAND_ERRORS_STORED = 1 << 1, /* the error messages only */
+	COMMAND_OUTPUT_MOVED = 1 << 2,  /* to another descriptor */
+	COMMAND_FILE_WRITTEN = 1 << 3,  /* its words name a file that it writes */
+};
+
 struct command_simple {
 	const char *name;          /* of the program, without directories; NULL: unknown */
 	const char *const *argv;   /* argc elements; NULL for an unknown word */
@@ -79,9 +87,12 @@ struct command_simple {
 	int parent;                  /* index of the wrapper; −1: none */
 	const char *const *wrappers; /* names of the wrappers around it, outermost first */
 	size_t nwrappers;
-	unsigned context; /* enum shell_context of policy/shell/shell.h */
-	unsigned flags;   /* enum command_flag */
-	unsigned unknown; /* COMMAND_UNKNOWN(…) */
+	unsigned context;                    /* enum shell_context of policy/shell/shell.h */
+	unsigned pipeline, stage, outermost; /* the same with the numbers of the whole line; a wrapped command has */
+	bool alone;                          /* … those of its wrapper */
+	unsigned output;                     /* enum command_output */
+	unsigned flags;                      /* enum command_flag */
+	unsigned unknown;                    /* COMMAND_UNKNOWN(…) */
 	enum command_harm harm;
 	const char *impact;  /* what would be lost; set with harm */
 	const char *advice;  /* how to recover or avoid it; set with harm */
@@ -129,6 +140,7 @@ struct command_facts {
 	size_t nnamed;
 	struct command_host *host;
 	size_t nhosts;
+	bool crosses;     /* output may reach any command of the line, not only those of its pipeline */
 	unsigned unknown; /* of all commands and of the line */
 	unsigned flags; /* of any command; COMMAND_READ_ONLY only if all commands have it, nothing is unknown, and there
 			   is at least one */

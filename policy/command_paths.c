@@ -116,10 +116,13 @@ static void add_path(struct analysis *r, const struct analysis_command *c, struc
 	p.outside = !absolute || !path_within(r->workspace, p.path);
 	if (!p.access || strcmp(p.word, "-") == 0 || (absolute && command_paths_harmless_target(p.path)))
 		return;
-	/* Both dialects may have found it. */
+	if (p.access & (COMMAND_WRITES | COMMAND_DELETES) && !(p.access & COMMAND_REDIRECTED))
+		analysis_simple(r, c->index)->output |= COMMAND_FILE_WRITTEN;
+	/* Both dialects may have found it. Each listing counts: its names may go elsewhere. */
+	const bool any = !(p.access & COMMAND_LISTS);
 	for (size_t i = f->npaths; i-- > 0 && f->npaths - i < 32;)
-		if (f->path[i].access == p.access && f->path[i].name == p.name && f->path[i].nnames == p.nnames &&
-		    strcmp(f->path[i].path, p.path) == 0)
+		if (f->path[i].access == p.access && (any || f->path[i].command == p.command) &&
+		    f->path[i].name == p.name && f->path[i].nnames == p.nnames && strcmp(f->path[i].path, p.path) == 0)
 			return;
 	f->path = shell_arena_grow(r->arena, f->path, f->npaths, sizeof(*f->path));
 	f->path[f->npaths++] = p;
@@ -367,6 +370,23 @@ static unsigned redirect_access(const struct shell_redirect *d)
 	}
 }
 
+/* Where it leads the command's output to. `stores`: it writes a file, and no device such as /dev/null. */
+static unsigned redirect_output(const struct shell_redirect *d, bool stores)
+{
+	const char *to = d->target.value ? d->target.value : "";
+
+	if (d->op == SHELL_DUP_OUT && d->fd == 2 && strcmp(to, "1") == 0)
+		return 0;
+	if (stores)
+		return d->fd == 2 && (d->op == SHELL_WRITE || d->op == SHELL_APPEND || d->op == SHELL_CLOBBER)
+			       ? COMMAND_ERRORS_STORED
+			       : COMMAND_OUTPUT_STORED;
+	return d->op == SHELL_READ || d->op == SHELL_HEREDOC || d->op == SHELL_HERESTRING ||
+			       strcmp(to, "/dev/null") == 0
+		       ? 0
+		       : COMMAND_OUTPUT_MOVED;
+}
+
 void command_paths_of_redirects(struct analysis *r, const struct analysis_command *c)
 {
 	static const char *const ops[] = {
@@ -384,10 +404,10 @@ void command_paths_of_redirects(struct analysis *r, const struct analysis_comman
 		if (access && strncmp(d->target.plain, "/dev/tcp/", 9) != 0 &&
 		    strncmp(d->target.plain, "/dev/udp/", 9) != 0)
 			add_word(r, c, &w, access | COMMAND_REDIRECTED);
-		if (!(access & COMMAND_WRITES))
-			continue;
 		const char *path = w.value ? command_paths_absolute(r, c->cwd, w.value) : NULL;
-		if (path && command_paths_harmless_target(path))
+		const bool stores = access & COMMAND_WRITES && !(path && command_paths_harmless_target(path));
+		analysis_simple(r, c->index)->output |= redirect_output(d, stores);
+		if (!stores)
 			continue;
 		if (text.len)
 			buf_byte(&text, ' ');

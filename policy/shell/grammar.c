@@ -312,7 +312,7 @@ static void parse_coproc(struct parser *p)
 {
 	const size_t from = p->script->count;
 
-	p->shifts_lines = true;
+	p->shifts_lines = p->script->crosses = true;
 	parser_take_keyword(p, KW_COPROC);
 	if (!starts_compound(parser_keyword(p)) && parser_op(p) == OP_NONE) {
 		const char *start = p->at;
@@ -621,12 +621,13 @@ static void parse_pipeline(struct parser *p)
 		const bool more = op == OP_PIPE || op == OP_PIPE_BOTH;
 
 		if (more && !id)
-			id = ++p->pipelines;
+			id = ++s->pipelines;
 		mark_functions(p, start, id ? SHELL_IN_PIPE_FROM | SHELL_IN_PIPE_TO : 0);
 		for (size_t i = start; id && i < s->count; i++) {
 			struct shell_command *c = &s->command[i];
 
 			c->context |= (stage ? SHELL_IN_PIPE_FROM : 0) | (more ? SHELL_IN_PIPE_TO : 0);
+			c->outermost = id;
 			/*
 			 * The innermost pipeline is recorded. Commands of a substitution are not stages of the pipeline
 			 * around it.
@@ -635,6 +636,7 @@ static void parse_pipeline(struct parser *p)
 			    !(c->context & SHELL_IN_SUBSTITUTION && !(p->context & SHELL_IN_SUBSTITUTION))) {
 				c->pipeline = id;
 				c->stage = (unsigned)stage;
+				c->alone = s->count - start == 1;
 			}
 		}
 		if (!more)

@@ -227,6 +227,7 @@ static bool read_expansions(struct parser *p, const char *from, const char *to, 
 	const size_t fixed = p->fixed;
 	const unsigned depth = p->depth;
 	const bool copied = text != from;
+	const size_t count = p->script->count;
 
 	if (p->dialect == SHELL_POSIX) {
 		text = from;
@@ -248,6 +249,7 @@ static bool read_expansions(struct parser *p, const char *from, const char *to, 
 	p->end = end;
 	p->fixed = fixed;
 	p->depth = depth;
+	p->script->crosses |= p->script->count > count;
 	if (p->failed)
 		w.unknown |= SHELL_SUBSTITUTION;
 	parser_forgive(p);

@@ -43,7 +43,7 @@ struct parser {
 	const char *at, *end;    /* the input: the text, a here-document, or the unescaped copy of a backquoted text */
 	size_t fixed;            /* in such a copy: its offset in the text, plus 1; otherwise 0 */
 	struct heredoc *pending; /* here-documents whose bodies begin after the next newline */
-	unsigned depth, context, pipelines;
+	unsigned depth, context;
 	unsigned unclear; /* nesting in ${…} and here-documents: shells disagree about \" in backquotes there */
 	const char *function;
 	size_t scope;

@@ -124,6 +124,8 @@ struct shell_command {
 	unsigned context;
 	unsigned pipeline;    /* commands of one pipeline share a number; 0: none */
 	unsigned stage;       /* in it, from 0 */
+	unsigned outermost;   /* the number of the pipeline around all others; 0: none */
+	bool alone;           /* it is all of its stage */
 	const char *function; /* the function whose body contains it, or NULL */
 	size_t scope; /* subshells and substitutions have their own scopes: `cd` in one has no effect outside. 0: the
 			 whole text */
@@ -168,11 +170,13 @@ struct shell_script {
 	size_t nset;
 	struct shell_text *computes; /* expressions, as written */
 	size_t ncomputes;
-	size_t *scope; /* for each scope, the enclosing one */
+	unsigned pipelines; /* their number */
+	size_t *scope;      /* for each scope, the enclosing one */
 	size_t nscopes;
 	bool bashisms;         /* the other dialect may parse it differently */
 	const char *ambiguous; /* why shells may parse the text differently than this parser; NULL: they do not */
 	bool hidden;           /* a[$(…)] occurs as plain text, and there is arithmetic, which would run it */
+	bool crosses; /* output may reach a command of another pipeline: >(…), coproc, $(…) in a here-document */
 	struct shell_error error;
 	struct shell_arena *arena; /* owned; NULL after shell_parse_into */
 };

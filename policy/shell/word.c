@@ -79,7 +79,7 @@ static void parse_process_substitution(struct parser *p, struct word_parts *w)
 {
 	const char *from = p->at;
 
-	p->script->bashisms = true;
+	p->script->bashisms = p->script->crosses = true;
 	p->at++;
 	(void)parser_peek(p);
 	parse_nested(p, SHELL_IN_SUBSTITUTION);
