@@ -24,6 +24,7 @@ static const char plain[] =
 	"-daystart|-noleaf|-prune|-quit";
 static const char actions[] = "-print|-print0|-ls|-delete";
 static const char actions_to[] = "-printf|-fprint|-fprint0|-fls";
+static const char names[] = "-name|-iname|-path|-ipath|-wholename|-iwholename|-lname|-ilname|-regex|-iregex";
 static const char runs[] = "-exec|-execdir|-ok|-okdir";
 
 struct parser {
@@ -54,6 +55,16 @@ static void give_up(struct parser *p)
 	p->at = p->count;
 }
 
+/* Without quotes a value may be several words, among them other tests and actions. */
+static void skip_values(struct parser *p, size_t n)
+{
+	for (; n && p->at < p->count; n--, p->at++)
+		if (!p->word[p->at].value && p->word[p->at].many) {
+			give_up(p);
+			return;
+		}
+}
+
 static void skip_command(struct parser *p)
 {
 	for (const char *before = ""; p->at < p->count; p->at++) {
@@ -73,9 +84,9 @@ static bool parse_action(struct parser *p, bool limited)
 	if (accept(p, runs))
 		skip_command(p);
 	else if (accept(p, actions_to))
-		p->at++;
+		skip_values(p, 1);
 	else if (accept(p, "-fprintf"))
-		p->at += 2;
+		skip_values(p, 2);
 	else if (!accept(p, actions))
 		return false;
 	p->acts = true;
@@ -147,7 +158,7 @@ static bool parse_test(struct parser *p, bool limited, bool negated, unsigned de
 	if (accept(p, "-regex|-iregex"))
 		return parse_name(p, PATH_REGEX, !negated) || limited;
 	if (accept(p, valued))
-		p->at++;
+		skip_values(p, 1);
 	else if (!parse_action(p, limited) && !accept(p, plain))
 		give_up(p);
 	return limited;
@@ -198,6 +209,11 @@ const struct find_search *find_search_of(const struct command_word *word, size_t
 		s->nnames = p.nnames;
 	}
 	return s;
+}
+
+bool find_search_takes_value(const char *word)
+{
+	return args_named(word, names) || args_named(word, valued) || args_named(word, actions_to);
 }
 
 bool find_search_finds_files(const struct find_search *s)

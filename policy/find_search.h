@@ -21,6 +21,8 @@ struct find_search {
 };
 
 const struct find_search *find_search_of(const struct command_word *word, size_t count, struct shell_arena *arena);
+/* Whether the word of an expression has a value in the next word, which then is no test or action. */
+bool find_search_takes_value(const char *word);
 /* Whether all names are those of files, so that nothing is below what is found. */
 bool find_search_finds_files(const struct find_search *s);
 /* What a word with {} is in a command that find runs: some path below the folders that are searched. */

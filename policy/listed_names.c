@@ -6,6 +6,7 @@
  */
 
 #include "policy/analysis.h"
+#include "policy/find_search.h"
 #include "policy/sed_script.h"
 
 #include <ctype.h>
@@ -214,9 +215,12 @@ static bool is_run_otherwise(const struct listing *l)
 {
 	const struct command_simple *c = l->command;
 
-	for (size_t k = 0; k < c->argc; k++)
+	for (size_t k = 0; k < c->argc; k++) {
 		if (c->option[k] || (!c->argv[k] && c->plain[k][0] == '-'))
 			return true; /* it may be an option that runs a command */
+		if (c->argv[k] && args_named(c->name, "find|gfind") && find_search_takes_value(c->argv[k]))
+			k++;
+	}
 	for (int k = c->parent; k >= 0; k = l->facts->command[k].parent) {
 		const struct command_simple *around = &l->facts->command[k];
 

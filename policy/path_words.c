@@ -11,15 +11,28 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 /* Programs whose words are only data: a word that looks like a path is text. */
 static const char data_only[] = "echo|printf|:|true|false|test|[|[[|((|let|set|unset|alias|type|which|whereis|hash|"
 				"basename|dirname|expr|seq|sleep|exit|return|kill|trap|eval";
 /* Programs whose options, and the values of these, are patterns. */
 static const char searches[] = "find|gfind|fd|fdfind|grep|egrep|fgrep|zgrep|rgrep|rg|ag|ack|locate|tree";
-static const char patterns[] = "exclude*|include|include-from|ignore*|name|iname|glob|pattern*|regex*|message|filter*|"
-			       "grep|author|format|title|body|label";
+static const char patterns[] =
+	"exclude*|include|include-from|ignore*|hide|name|iname|glob|pattern*|regex*|message|filter*|"
+	"grep|author|format|title|body|label";
+/* … unless the patterns are in a file: exclude-from, ignore-revs-file. */
+static const char pattern_files[] = "*-from|*-file";
+/* Options with a letter whose value is no path: a script, a pattern, a separator. */
+static const struct {
+	const char *names, *letters;
+} texts_of[] = {
+	{ "sed|gsed", "el" }, { "awk|gawk|mawk|nawk", "F" }, { "perl|ruby", "eEF" },      { "cut", "bcdf" },
+	{ "sort", "kSt" },    { "ls|dir|vdir", "ITw" },      { "diff|colordiff", "xFI" }, { "zip", "xi" },
+	{ "git", "SGme" },    { "curl", "HuXAe" },           { "column", "s" },
+};
 /* Options whose value, in the next word, is text for people. */
 static const char texts[] = "--message|--title|--body|--notes|--description|--subject";
 static const char declares[] = "export|declare|typeset|local|readonly";
@@ -28,7 +41,8 @@ static const char declares[] = "export|declare|typeset|local|readonly";
 static const char containers[] = "docker|podman|nerdctl|docker-compose|podman-compose|bwrap|systemd-nspawn|firejail|"
 				 "toolbox|distrobox|proot|runc|crun|lxc|incus";
 
-#define PARTS_MAX 32u /* a=b,c=d … in one word: each costs its length */
+#define LETTERS_MAX 4u /* of a cluster: each is tried as the one with a value */
+#define PARTS_MAX 32u  /* a=b,c=d … in one word: each costs its length */
 
 /* How likely it is that the path is written. */
 enum named { NAMED_READ, NAMED_PERHAPS, NAMED_OUTPUT };
@@ -121,6 +135,8 @@ static void add_value(struct analysis *r, const struct analysis_command *c, cons
 	if (colon && colon > text && strchr("/~.", *text))
 		add_path_word(r, c->index, c->cwd, shell_arena_strndup(r->arena, text, (size_t)(colon - text)), true,
 			      how);
+	if (strncasecmp(text, "file:", 5) == 0 && text[5] != '/') /* openssl -pass file:x, socat FILE:x,rdonly */
+		add_part(r, c, text + 5, how);
 	add_object(r, c, text);
 	if (at == text)
 		add_part(r, c, at + 1, how);
@@ -175,15 +191,54 @@ static enum named how_after(const struct analysis_command *c, const struct comma
 	return how_named(&o) == NAMED_OUTPUT ? NAMED_OUTPUT : NAMED_PERHAPS;
 }
 
-/* -o/x, if it is not known that -o takes a value, and git's -L1,9:x. */
-static void add_cluster(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
+/* Whether the value of this option is no path, although it may look like one. */
+static bool is_text_option(const struct command_args *a, char letter)
 {
+	for (size_t i = 0; i < countof(texts_of); i++)
+		if (letter && args_named(a->name, texts_of[i].names))
+			return strchr(texts_of[i].letters, letter);
+	return false;
+}
+
+/*
+ * -ofile, if it is not known that -o takes a value, and git's -L1,9:x. Letters in front may be options without a value:
+ * -aFfile. `known`: the option that has the rest of the word as its value, or the next word, according to the tables.
+ */
+static void add_cluster(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
+			const struct command_option *known)
+{
+	const char *s = w->value;
+
 	if (w->plain[0] == '-' && w->plain[1] == 'L')
 		add_object(r, c, w->plain);
-	if (w->value && w->value[0] == '-' && w->value[1] && w->value[1] != '-' && w->value[2] &&
-	    strchr("/~", w->value[2]))
-		add_path_word(r, c->index, c->cwd, w->value + 2, true,
-			      how_named(&(struct command_option){ .letter = w->value[1] }));
+	if (!s || s[0] != '-' || s[1] == '-' || args_named(c->args->name, searches))
+		return;
+	if (known && is_text_option(c->args, known->letter))
+		return;
+	for (size_t i = 1; i <= LETTERS_MAX && isalpha((unsigned char)s[i]); i++) {
+		const enum named how = how_named(&(struct command_option){ .letter = s[i] });
+		const bool first = i == 1 || strchr("/~", s[i + 1]);
+
+		if (is_text_option(c->args, s[i]) || (known && known->letter == s[i]))
+			return;
+		if (s[i + 1] && (!is_plain(s + i + 1) || (first && how == NAMED_OUTPUT)))
+			add_path_word(r, c->index, c->cwd, s + i + 1, true, first ? how : NAMED_READ);
+	}
+}
+
+static void add_clusters(struct analysis *r, const struct analysis_command *c)
+{
+	const struct command_args *a = c->args;
+
+	/* Options are in the order of their words. */
+	for (size_t i = 1, k = 0; i < a->count; i++) {
+		const struct command_option *known = NULL;
+
+		for (; k < a->noptions && (!a->option[k].word || a->option[k].word <= &a->word[i]); k++)
+			if (a->option[k].word == &a->word[i] && (a->option[k].value || a->option[k].value_word))
+				known = &a->option[k];
+		add_cluster(r, c, &a->word[i], known);
+	}
 }
 
 /* docker run -v, --volume, --mount */
@@ -216,18 +271,21 @@ static void add_options(struct analysis *r, const struct analysis_command *c)
 	for (size_t i = 0; i < a->noptions && !args_named(a->name, searches); i++) {
 		const struct command_option *o = &a->option[i];
 
-		if (o->name && args_named(shell_arena_strndup(r->arena, o->name, o->name_len), patterns))
+		const char *name = o->name ? shell_arena_strndup(r->arena, o->name, o->name_len) : "";
+		const bool whole = !is_text_option(a, o->letter);
+
+		if (args_named(name, patterns) && !args_named(name, pattern_files))
 			continue;
 		const struct command_word *w = o->value_word ? o->value_word : o->word;
 
 		if (is_mount(c, o) && !w->value && word_values_of(r, w, 0).open)
 			add_unknown(r, c, w->plain);
 		if (o->value_word)
-			add_word(r, c, o->value_word, how_named(o), true);
+			add_word(r, c, o->value_word, how_named(o), whole);
 		else if (o->value && !w->value)
 			add_word(r, c, w, how_named(o), false);
 		else if (o->value)
-			add_value(r, c, o->value, how_named(o), true);
+			add_value(r, c, o->value, how_named(o), whole);
 		if (o->value && is_named_file(o->value, strchr(o->value, '@')))
 			add_part(r, c, strchr(o->value, '@') + 1, how_named(o));
 	}
@@ -288,8 +346,7 @@ void path_words_of_command(struct analysis *r, const struct analysis_command *c,
 	if (!a->name || args_named(a->name, data_only))
 		return;
 	add_options(r, c);
-	for (size_t i = 1; i < a->count; i++)
-		add_cluster(r, c, &a->word[i]);
+	add_clusters(r, c);
 	if (wraps)
 		add_wrapping_words(r, c);
 	const bool unlisted = !roles && !args_named(a->name, declares);

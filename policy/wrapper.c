@@ -343,18 +343,16 @@ static void unwrap_shell(struct unwrap *u)
 static void unwrap_find(struct unwrap *u)
 {
 	static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir" };
-	static const char *const takes[] = { "-name",  "-iname",    "-path",     "-ipath",   "-wholename",
-					     "-regex", "-iregex",   "-newer",    "-newermt", "-user",
-					     "-group", "-size",     "-mtime",    "-mmin",    "-perm",
-					     "-type",  "-maxdepth", "-mindepth", "-printf" };
 	const struct find_search *search = find_search_of(u->word, u->count, u->arena);
 
 	for (size_t i = 1; i < u->count; i++) {
-		if (is_one_of(u->word[i].value, takes, countof(takes)) && i + 1 < u->count && !u->word[i + 1].many) {
+		if (u->word[i].value && find_search_takes_value(u->word[i].value) && i + 1 < u->count &&
+		    !u->word[i + 1].many) {
 			i++; /* its value */
 			continue;
 		}
-		if (!u->word[i].value && (u->word[i].many ? u->word[i].unknown != SHELL_GLOB : !u->word[i].lead))
+		if (!u->word[i].value &&
+		    (u->word[i].many ? u->word[i].unknown != SHELL_GLOB : !u->word[i].lead || *u->word[i].plain == '-'))
 			add_unknown(u, COMMAND_UNKNOWN(WRAPPED)); /* could be -exec */
 		if (!is_one_of(u->word[i].value, runs, countof(runs)))
 			continue;
