@@ -119,6 +119,20 @@ def test_files_that_rules_deny_to_read_are_hidden_from_code():
         valid(home, rpc)
 
 
+def test_a_failed_write_to_a_hidden_file_names_the_policy():
+    with Policed({"permissions": {"deny": ["Read(.env)", "Read(/secrets/**)"]}}) as home, home.rpc() as rpc:
+        fill(home.work, ".env", "secrets/a", "plain")
+        for code, path in (("open('.env', 'w')", ".env"), ("open('secrets/new', 'w')", "secrets/new"), ("import os; os.chmod('.env', 0o600)", ".env"),
+                           ("import os; os.rename('plain', '.env')", ".env"), ("import os; os.remove('.env')", ".env")):
+            told = home.cli("run", "--", "python3", "-c", code, status=1).err.decode()
+            assert f"{home.work}/{path} (hidden by the policy)" in told and "bailiff policy show lists the rules" in told and "--rw" not in told, (code, told)
+        told = home.cli("run", "--", "sh", "-c", "echo x > .env", status=2).err.decode()
+        assert f"{home.work}/.env (hidden by the policy)" in told, told
+        told = home.cli("run", "--", "python3", "-c", "open('/etc/new', 'w')", status=1).err.decode()
+        assert "hidden by the policy" not in told, told
+        valid(home, rpc)
+
+
 def test_no_number_or_length_of_rules_prevents_a_start():
     name, parts = "x" * 100, "y" * 150
     deny = [f"Read(/{name}/{parts}{i})" for i in range(80)] + [f"Read(/{'z' * 300})", "Read(.env)"]

@@ -228,8 +228,29 @@ static bool is_kept_missing(const struct guesses *g, struct violation *v)
 	return false;
 }
 
+/*
+ * A file that a rule hides is an empty one on a read-only mount, and a hidden folder is read-only. No other path of the
+ * message explains the error better: "busy: 'a' -> '.env'".
+ */
+static bool is_write_to_hidden(const struct guesses *g, const struct output_hint *h, struct violation *v)
+{
+	for (size_t i = 0; !g->exact && (v->error == EROFS || v->error == EBUSY) && i < h->npaths; i++) {
+		if (!make_absolute(g->process, h->paths[i], v->path))
+			continue;
+		v->operation = h->operation;
+		const char *why = process_violation_reason(g->process, v);
+		if (why && strcmp(why, VIOLATION_BY_POLICY) == 0) {
+			v->reason = why;
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool guess_file(struct guesses *g, const struct output_hint *h, struct violation *v)
 {
+	if (is_write_to_hidden(g, h, v))
+		return true;
 	/* A message may name several paths. The first that the sandbox blocks explains it. */
 	for (size_t i = 0; i < h->npaths; i++) {
 		if (!make_absolute(g->process, h->paths[i], v->path))
