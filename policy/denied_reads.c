@@ -54,16 +54,17 @@ static void add_rule(struct denied_reads *d, const struct policy_rule *r, const 
 	}
 }
 
-void policy_denied_reads(const struct policy_rules *s, const struct rule_base_paths *bases, struct buf *ret)
+bool policy_denied_reads(const struct policy_rules *s, const struct rule_base_paths *bases, struct buf *ret)
 {
 	struct denied_reads d = { .ret = ret, .workspace = bases->workspace };
 
 	if (!s || !d.workspace || !*d.workspace)
-		return;
-	for (size_t i = 0; i < s->nother[RULE_READ] && d.count < DENIED_READS_MAX; i++) {
+		return true;
+	for (size_t i = 0; i < s->nother[RULE_READ] && d.count <= DENIED_READS_MAX; i++) {
 		const struct policy_rule *r = &s->rule[s->other[RULE_READ][i]];
 
 		if (r->effect == RULE_DENY && r->pattern)
 			add_rule(&d, r, bases);
 	}
+	return d.count <= DENIED_READS_MAX;
 }

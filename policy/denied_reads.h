@@ -13,7 +13,10 @@ struct buf;
 
 #define DENIED_READS_MAX 64u
 
-/* Appends at most DENIED_READS_MAX clean paths below the workspace, each terminated by NUL. `s` may be NULL. */
-void policy_denied_reads(const struct policy_rules *s, const struct rule_base_paths *bases, struct buf *ret);
+/*
+ * Appends at most DENIED_READS_MAX clean paths below the workspace, each terminated by NUL. `s` may be NULL. False:
+ * there are more.
+ */
+bool policy_denied_reads(const struct policy_rules *s, const struct rule_base_paths *bases, struct buf *ret);
 
 #endif

@@ -420,6 +420,7 @@ static int keep_folders(struct profile *p, const struct profile_paths *place, st
  */
 static int hide_denied(struct profile *p, const struct profile_paths *place, struct err *e)
 {
+	p->denied_shown = place->denied_more;
 	for (const char *s = place->denied; s && s < place->denied + place->denied_len; s += strlen(s) + 1) {
 		const struct profile_entry *en = profile_decider(p, s);
 		const uint32_t kind = en ? en->kind : PLAN_MOUNT_HIDE;
@@ -431,8 +432,10 @@ static int hide_denied(struct profile *p, const struct profile_paths *place, str
 		if (kind == PLAN_MOUNT_HIDE || kind == PLAN_MOUNT_EMPTY || kind == PLAN_MOUNT_SYSTEM)
 			continue;
 		if (p->count + NESTED_SPARE >= countof(p->entry) ||
-		    p->text + strlen(s) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX)
+		    p->text + strlen(s) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX) {
+			p->denied_shown = true;
 			return 0;
+		}
 		if (profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_EXACT, s, e) < 0)
 			return -1;
 	}

@@ -43,8 +43,14 @@ struct profile {
 	struct plan_limits limits; /* of the tree */
 	struct profile_entry entry[PLAN_MOUNTS_MAX];
 	size_t count;
-	size_t text; /* bytes of all paths */
+	size_t text;       /* bytes of all paths */
+	bool denied_shown; /* not everything that rules deny to read is hidden: there is no room for more */
 };
+
+/* For people, with denied_shown. */
+#define PROFILE_DENIED_SHOWN                                                                                           \
+	"deny rules for Read name more paths of the workspace than a sandbox can hide, so that code can open some of " \
+	"them: let rules name folders"
 
 void profile_done(struct profile *p);
 void profile_copy(const struct profile *from, struct profile *ret);
@@ -82,7 +88,8 @@ struct profile_paths {
 	size_t git_len;
 	const char *denied; /* paths in the workspace that rules deny to read: hidden. NUL-terminated; or NULL */
 	size_t denied_len;
-	bool root; /* the peer is root */
+	bool denied_more; /* rules deny more than these */
+	bool root;        /* the peer is root */
 };
 
 enum profile_git {

@@ -114,6 +114,7 @@ int policy_check(struct cli *c)
 		show_decision(jval_get(q.result, "permissionDecision"), &out);
 		show_line("mode", jval_get(q.result, "mode"), &out);
 		show_refs("hook", jval_get(q.result, "hooks"), &out);
+		show_line("note", jval_path(q.result, "sandboxProfile.hiddenNote"), &out);
 		status = format_out(&out);
 	}
 	return !status && jval_is_str(jval_path(q.result, "permissionDecision.decision"), "allow") ? 0 : EXIT_FAILED;

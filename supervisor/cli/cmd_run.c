@@ -233,12 +233,15 @@ static int on_question(struct cli *c, struct jval started, bool *ret_ask)
 /* Before the command prints anything; for a terminal only, since output of scripts must not change with the folder. */
 static void print_warnings(struct jval started, bool session)
 {
+	bool about_cwd = jval_bool(jval_get(started, "cwdIsPrivate"), false); /* that warning is the first */
 	buf_auto struct buf text = BUF_INIT;
 
 	for (struct jiter it = jiter_on(jval_get(started, "warnings")); isatty(STDERR_FILENO) && jiter_next(&it);) {
 		buf_reset(&text);
 		jval_str_buf(it.value, &text);
-		cli_error("warning: %s%s", buf_cstr(&text), session ? "" : "; --rw DIR keeps those in DIR");
+		cli_error("warning: %s%s", buf_cstr(&text),
+			  about_cwd && !session ? "; --rw DIR keeps those in DIR" : "");
+		about_cwd = false;
 	}
 }
 

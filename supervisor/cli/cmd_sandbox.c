@@ -62,6 +62,7 @@ static void show_head(struct jval profile, struct buf *out)
 		print_line("denied", denied.type == JT_NONE ? none : denied, out);
 	}
 	print_member("limits", profile, "processLimits", out);
+	print_member("note", profile, "hiddenNote", out);
 }
 
 /* What can be read, written and not be seen, in the order in which it is mounted. */

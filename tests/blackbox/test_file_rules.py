@@ -139,6 +139,16 @@ def test_no_number_or_length_of_rules_prevents_a_start():
     with Policed({"permissions": {"deny": ["Read(/first)", *deny]}}) as home, home.rpc() as rpc:
         fill(home.work, "first", "plain")
         assert read_all(rpc, home, "first", "plain") == [None, "content"]
+
+        def told():
+            started, _ = rpc.run(["true"], cwd=home.work)
+            whole = [*started.get("warnings", []), rpc.call("get_sandbox", profile="workspace", cwd=home.work)["sandboxProfile"].get("hiddenNote", ""),
+                     home.cli("policy", "check", "--", "true").out.decode(), home.cli("sandbox", "show", "workspace").out.decode()]
+            return ["than a sandbox can hide" in text for text in whole]
+        assert told() == [True, True, True, True], told()
+        policy(home, {"permissions": {"deny": ["Read(/first)", *deny[:5]]}})
+        rpc.call("reload_policy")
+        assert told() == [False, False, False], told()
         valid(home, rpc)
 
 

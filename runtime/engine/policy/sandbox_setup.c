@@ -182,7 +182,7 @@ static void write_key(const struct engine *engine, const struct sandbox_request 
 		      bool may_widen, struct buf *key)
 {
 	const struct profile_change *change = &r->change;
-	const uint8_t flags[] = { may_widen, place->root, r->reads_only, change->cow };
+	const uint8_t flags[] = { may_widen, place->root, r->reads_only, change->cow, place->denied_more };
 
 	key_bytes(key, &engine->profiles_generation, sizeof engine->profiles_generation);
 	key_bytes(key, flags, sizeof flags);
@@ -283,8 +283,8 @@ static int find_profile(struct engine *engine, const struct sandbox_request *r, 
 
 /* ---- setups ---- */
 
-/* If the rules are outdated, the start waits for the new ones, and its setup is made again. */
-static void find_denied(struct engine *engine, const struct workspace *place, const char *home, const struct caller *c,
+/* False: there are more. If the rules are outdated, the start waits for the new ones, and its setup is made again. */
+static bool find_denied(struct engine *engine, const struct workspace *place, const char *home, const struct caller *c,
 			struct buf *ret)
 {
 	const struct rule_base_paths bases = { .cwd = place->cwd, .workspace = place->path, .home = home };
@@ -292,7 +292,7 @@ static void find_denied(struct engine *engine, const struct workspace *place, co
 						   ? engine->o.ports->rules_of(engine->o.host, c->uid, place->path)
 						   : engine->rules;
 
-	policy_denied_reads(rules, &bases, ret);
+	return policy_denied_reads(rules, &bases, ret);
 }
 
 static int make_setup(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
@@ -315,8 +315,7 @@ static int make_setup(struct engine *engine, const struct sandbox_request *r, co
 	} else if (base->confined && f->workspace.path[0] && engine->o.ports->repos_of) {
 		engine->o.ports->repos_of(engine->o.host, c->uid, f->workspace.path, &nested, &git);
 	}
-	if (base->confined)
-		find_denied(engine, &f->workspace, home, c, &denied);
+	const bool more = base->confined && !find_denied(engine, &f->workspace, home, c, &denied);
 	const struct profile_paths place = {
 		.cwd = f->workspace.cwd,
 		.home = home,
@@ -331,6 +330,7 @@ static int make_setup(struct engine *engine, const struct sandbox_request *r, co
 		.git_len = git.len,
 		.denied = denied.data,
 		.denied_len = denied.len,
+		.denied_more = more,
 		.root = c->uid == 0,
 	};
 	if (find_profile(engine, r, &place, c->role == ROLE_OPERATOR, base, f, e) < 0)
@@ -517,6 +517,8 @@ static void write_members(struct compiled_profile *x)
 	paths_json(p, "writeRoots", PLAN_MOUNT_WRITE, 0, &w);
 	paths_json(p, "hidden", PLAN_MOUNT_HIDE, 0, &w);
 	hidden_by_policy_json(p, &w);
+	if (p->denied_shown)
+		jw_kstr(&w, "hiddenNote", PROFILE_DENIED_SHOWN);
 	if (p->confined) {
 		paths_json(p, "private", PLAN_MOUNT_EMPTY, 0, &w);
 		paths_json(p, "protected", PLAN_MOUNT_PROTECT, 0, &w);

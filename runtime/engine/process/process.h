@@ -176,6 +176,7 @@ struct process {
 	uint32_t plan_layers, plan_kind; /* the requested layers, and the flags of the plan that determine support */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
 	bool cwd_is_private;         /* the working directory is deleted with the sandbox */
+	bool denied_shown;           /* rules deny to read more than the sandbox hides */
 	bool holder;                 /* no command: it holds a sandbox for members */
 	char within[ID_TEXT_MAX];    /* the holder in whose sandbox it runs; "" = in its own */
 	char *sandbox_note;          /* why the sandbox of its session is a new one; NULL = it is not */

@@ -14,6 +14,7 @@
 #include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/view/view_task.h"
+#include "sandbox/profile.h"
 
 #define RESULT_USUAL 1000 /* initial buffer size of a result; most are shorter */
 
@@ -90,12 +91,14 @@ static void write_warnings(struct jw *w, const void *process, size_t n)
 			   p->separate_reason);
 		jw_strn(w, text.data, text.len);
 	}
+	if (p->denied_shown)
+		jw_str(w, PROFILE_DENIED_SHOWN);
 	jw_arr_end(w);
 }
 
 static bool has_warnings(const struct process *p)
 {
-	return !p->holder && (p->cwd_is_private || p->sandbox_note || p->separate_reason);
+	return !p->holder && (p->cwd_is_private || p->sandbox_note || p->separate_reason || p->denied_shown);
 }
 
 static int started_fact(const struct process *p, struct transaction *tx, uint64_t paused_ms)

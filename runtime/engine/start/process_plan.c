@@ -30,6 +30,7 @@ void process_plan_take_profile(struct process *p, const struct start_request *r,
 	p->cwd = mem_strdup(f->workspace.cwd);
 	p->profile = mem_strdup(f->profile.name);
 	p->cwd_is_private = sandbox_setup_cwd_is_private(f);
+	p->denied_shown = f->profile.denied_shown;
 	p->writes = !f->profile.confined;
 	for (size_t i = 0; i < f->profile.count; i++)
 		p->writes |= f->profile.entry[i].kind == PLAN_MOUNT_WRITE;

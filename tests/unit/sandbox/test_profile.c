@@ -1,5 +1,6 @@
 #include "sandbox/profile.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "tests/unit/suite.h"
@@ -480,6 +481,33 @@ START_TEST(what_rules_deny_is_hidden_with_what_is_shown_in_it)
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "protect");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/closed/inner/file"), "");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/closed/other"), "read");
+	ck_assert(!p.denied_shown);
+	profile_done(&p);
+}
+END_TEST
+
+START_TEST(what_rules_deny_and_does_not_fit_is_noted)
+{
+	struct profile_paths place = ann;
+	buf_auto struct buf denied = BUF_INIT;
+	struct profile p;
+
+	for (unsigned i = 0; i < PLAN_MOUNTS_MAX; i++) {
+		buf_printf(&denied, "/home/ann/proj/%u", i);
+		buf_byte(&denied, '\0');
+	}
+	place.denied = denied.data;
+	place.denied_len = denied.len;
+	make("workspace", &ann, &p);
+	compile(&p, &place);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/0"), "hide");
+	ck_assert(p.denied_shown);
+	profile_done(&p);
+	place.denied_len = 0;
+	place.denied_more = true;
+	make("workspace", &ann, &p);
+	compile(&p, &place);
+	ck_assert(p.denied_shown);
 	profile_done(&p);
 }
 END_TEST
@@ -492,6 +520,6 @@ int main(void)
 		     a_profile_can_always_be_narrowed, a_write_root_that_becomes_read_only_can_keep_writable_parts,
 		     only_operators_can_widen_a_profile, additional_write_roots_are_protected_too,
 		     invalid_changes_are_rejected, only_operators_can_add_hosts, too_many_paths_are_rejected,
-		     what_rules_deny_is_hidden_with_what_is_shown_in_it,
+		     what_rules_deny_is_hidden_with_what_is_shown_in_it, what_rules_deny_and_does_not_fit_is_noted,
 		     names_of_layers_networks_and_profiles_are_found);
 }
