@@ -5,7 +5,8 @@
  *
  * What arrives is written to a file without a name, which gets its name, or is unpacked, after the command in the
  * sandbox has ended. So a file is complete or not there, and the report of the command on the autorun files that
- * changed while it ran has none that this copy wrote.
+ * changed while it ran has none that this copy wrote. A signal that ends the copy (SIGINT, SIGTERM, SIGHUP) is passed to
+ * the programs that take part, and their end cleans up.
  *
  * Commands in the sandbox control what arrives (the archive, too: they can trace its tar), and can put symbolic links
  * where the host's side is a workspace. So the last part of a host path must not be a link, no part of a relative
@@ -19,6 +20,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
+#include "runtime/base/text.h"
 #include "sandbox/autorun.h"
 #include "sandbox/autorun_report.h"
 #include "sandbox/plan.h"
@@ -43,10 +45,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ARGS_MAX 12
+#define ARGS_MAX 14
+#define OUTPUT_LIMIT "8000000T" /* the daemon's default would cut a long file */
 #define FILES_SHOWN 20u
 
 extern char **environ;
+
+static int stop_signal; /* the one that ends the copy; 0 = none */
 
 /* One side of the copy. */
 struct place {
@@ -105,14 +110,36 @@ static int start_program(const char *const *argv, int in, int out, pid_t *ret)
 	return r ? -1 : 0;
 }
 
-/* The exit status. */
+/* The signals for which a copy waits: the end of a program, and what ends the copy. They are blocked. */
+static void block_signals(sigset_t *ret)
+{
+	sigemptyset(ret);
+	sigaddset(ret, SIGCHLD);
+	sigaddset(ret, SIGINT);
+	sigaddset(ret, SIGTERM);
+	sigaddset(ret, SIGHUP);
+	sigprocmask(SIG_BLOCK, ret, NULL);
+}
+
+/* The exit status. A program is terminated if the copy is to end. */
 static int await_program(pid_t pid)
 {
-	int status;
+	sigset_t awaited;
+	int status, got;
 
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return EXIT_FAILED;
+	block_signals(&awaited);
+	if (stop_signal)
+		kill(pid, SIGTERM);
+	while ((got = waitpid(pid, &status, WNOHANG)) == 0) {
+		int sig = sigwaitinfo(&awaited, NULL);
+
+		if (sig > 0 && sig != SIGCHLD) {
+			stop_signal = sig;
+			kill(pid, SIGTERM);
+		}
+	}
+	if (got < 0)
+		return EXIT_FAILED;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -123,7 +150,9 @@ static int run_program(const char *const *argv, int in, int out)
 	return start_program(argv, in, out, &pid) < 0 ? EXIT_FAILED : await_program(pid);
 }
 
-#define IN_SANDBOX(place, ...) ((const char *const[ARGS_MAX]){ "bailiff", "exec", (place)->sandbox, "--", __VA_ARGS__ })
+#define IN_SANDBOX(place, ...)                                                                                     \
+	((const char *const[ARGS_MAX]){ "bailiff", "exec", "--output-limit", OUTPUT_LIMIT, (place)->sandbox, "--", \
+					__VA_ARGS__ })
 #define ON_HOST(...) ((const char *const[ARGS_MAX]){ __VA_ARGS__ })
 
 /* Starts a program that can write only in the directory `folder`. As start_program. */
@@ -177,6 +206,15 @@ static int run_pair(const char *const *writer, const char *const *reader)
 
 /* ---- a path in the sandbox ---- */
 
+/* An argument of a command there. */
+static int check_text(const char *path)
+{
+	if (text_utf8_valid(path, strlen(path)))
+		return 0;
+	cli_error("cp: %s is not UTF-8, as paths in the sandbox must be here: copy its directory instead", path);
+	return EXIT_FAILED;
+}
+
 enum kind { KIND_OTHER, KIND_FILE, KIND_DIRECTORY };
 
 /* The kind of a path in the sandbox, and its mode. `missing`: it need not exist; then KIND_OTHER. */
@@ -184,8 +222,6 @@ static int examine(const struct place *p, bool missing, enum kind *ret_kind, cha
 {
 	fd_auto int in = -1, out = -1;
 	char text[128] = "";
-	size_t n = 0;
-	ssize_t got;
 	int fds[2];
 	pid_t pid;
 
@@ -200,14 +236,12 @@ static int examine(const struct place *p, bool missing, enum kind *ret_kind, cha
 			  -1, out, &pid) < 0)
 		return EXIT_FAILED;
 	fd_close(&out);
-	while (n + 1 < sizeof(text) && (got = read(in, text + n, sizeof(text) - 1 - n)) > 0)
-		n += (size_t)got;
-	int status = await_program(pid);
+	int status = await_program(pid); /* the pipe has room for a line */
 	if (missing) {
 		*ret_kind = status == 0 ? KIND_DIRECTORY : KIND_OTHER;
 		return status > 1 ? EXIT_FAILED : 0;
 	}
-	if (status != 0)
+	if (status != 0 || fd_read_all(in, text, sizeof(text) - 1) < 0)
 		return EXIT_FAILED;
 	snprintf(ret_mode, 8, "%.*s", (int)strcspn(text, " "), text);
 	if (strstr(text, " directory"))
@@ -322,12 +356,13 @@ static int open_received(int folder, const char *name, bool *ret_named)
 	return fd < 0 ? openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : fd;
 }
 
-static char *temporary_name(const char *name)
+/* Not the name of the copy with a suffix, which may be too long. */
+static char *temporary_name(void)
 {
 	uint64_t bits = 0;
 
 	(void)!getrandom(&bits, sizeof(bits), 0);
-	return mem_printf("%s.%016llx", name, (unsigned long long)bits);
+	return mem_printf(".bailiff-cp-%016llx", (unsigned long long)bits);
 }
 
 /* Gives a received file its mode and its name. −1 with errno. */
@@ -344,7 +379,7 @@ static int name_received(int fd, bool named, const struct host_entry *to, const 
 
 static int copy_file_out(const struct place *src, const struct host_entry *to, const char *mode)
 {
-	mem_auto char *temporary = temporary_name(to->name);
+	mem_auto char *temporary = temporary_name();
 	bool named;
 	int status;
 
@@ -434,7 +469,7 @@ static int unpack(int archive, int folder)
 /* `ret`: the autorun report as an object, if there is one. */
 static int copy_archive_out(const struct place *src, int folder, struct buf *ret)
 {
-	mem_auto char *temporary = temporary_name(".bailiff-cp");
+	mem_auto char *temporary = temporary_name();
 	struct comparison comparison;
 	bool named;
 
@@ -474,7 +509,7 @@ static int copy_out(const struct place *src, const struct place *dst, struct buf
 	char mode[8] = "644";
 	enum kind kind;
 
-	if (!is_standard(dst) && open_entry(dst, src->path, &to) != 0)
+	if (check_text(src->path) != 0 || (!is_standard(dst) && open_entry(dst, src->path, &to) != 0))
 		return EXIT_FAILED;
 	int status = examine(src, false, &kind, mode);
 	if (status == 0 && kind == KIND_FILE) {
@@ -510,7 +545,7 @@ static int copy_standard_in(const struct place *dst)
 	char mode[8];
 	enum kind kind;
 
-	if (examine(dst, true, &kind, mode) != 0)
+	if (check_text(dst->path) != 0 || examine(dst, true, &kind, mode) != 0)
 		return EXIT_FAILED;
 	if (kind != KIND_DIRECTORY)
 		return install_file(dst, dst->path, "644", STDIN_FILENO);
@@ -532,13 +567,15 @@ static int copy_in(const struct place *src, const struct place *dst)
 		cli_error("cp: %s is neither a file nor a directory", src->path);
 		return EXIT_FAILED;
 	}
-	if (examine(dst, true, &kind, mode) != 0)
+	if (check_text(dst->path) != 0 || examine(dst, true, &kind, mode) != 0)
 		return EXIT_FAILED;
 	char absolute[PATH_MAX]; /* its last part names the copy, also of "." */
 	if (!realpath(src->path, absolute))
 		return report_host(src->path, errno);
 	mem_auto char *target = kind == KIND_DIRECTORY ? mem_printf("%s/%s", dst->path, basename(absolute))
 						       : mem_strdup(dst->path);
+	if (check_text(target) != 0)
+		return EXIT_FAILED;
 	snprintf(mode, sizeof(mode), "%o", st.st_mode & 0777);
 	if (S_ISREG(st.st_mode))
 		return install_file(dst, target, mode, fd);
@@ -591,6 +628,8 @@ int cmd_cp(struct cli *c)
 	status = src.sandbox[0]      ? copy_out(&src, &dst, &autorun)
 		 : is_standard(&src) ? copy_standard_in(&dst)
 				     : copy_in(&src, &dst);
+	if (status && stop_signal)
+		status = 128 + stop_signal;
 	if (autorun.len && (status || !cli_as_json(c)))
 		print_autorun(jval_of(autorun.data, autorun.len), NULL, false);
 	if (status || !cli_as_json(c))

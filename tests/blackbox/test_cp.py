@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 
 import harness
 
@@ -33,6 +35,47 @@ def test_files_and_trees_are_copied_both_ways(home):
         assert home.cli("cp", *wrong, status=1).err, wrong
     assert home.cli("cp", outside, outside, status=2).err and home.cli("cp", "box:/a", "box:/b", status=2).err
     assert sorted(os.listdir(outside)) == ["back", "named", "renamed", "tree"], "nothing is left of what failed"
+
+
+def test_long_files_and_long_names_are_copied_whole():
+    """Neither the limit on output of the configuration nor a temporary name may be in the way."""
+    with harness.Home(config={"defaultOutputBytes": 100_000}) as home:
+        home.cli("sandbox", "create", "--name", "box")
+        target, name, data = os.path.join(home.dir, "target"), "n" * 255, os.urandom(1_000_000)
+        os.makedirs(target)
+        home.cli("exec", "box", "sh", "-c", 'mkdir /tmp/tree && cat > "/tmp/tree/$1"', "sh", name, stdin=data)
+        home.cli("cp", f"box:/tmp/tree/{name}", target)
+        home.cli("cp", "box:/tmp/tree", target)
+        for copy in (name, f"tree/{name}"):
+            with open(os.path.join(target, copy), "rb") as f:
+                assert f.read() == data, copy
+        assert sorted(os.listdir(target)) == [name, "tree"]
+
+
+def test_a_copy_that_is_terminated_leaves_nothing(home):
+    home.cli("sandbox", "create", "--name", "box")
+    home.cli("exec", "box", "truncate", "-s", "20G", "/tmp/long")
+    target = os.path.join(home.dir, "target")
+    os.makedirs(target)
+    copy = home.cli_start("cp", "box:/tmp/long", target)
+    harness.until("the copy has begun", lambda: [entry for entry in os.scandir(target) if entry.stat().st_size])
+    copy.send_signal(signal.SIGTERM)
+    assert copy.wait(harness.PATIENCE) == 128 + signal.SIGTERM
+    assert not os.listdir(target)
+    assert not home.cli("ps", "--json").json, "its command has ended, too"
+
+
+def test_names_that_are_not_utf8_are_rejected_or_part_of_a_directory(home):
+    home.cli("sandbox", "create", "--name", "box")
+    folder = os.fsencode(os.path.join(home.dir, "folder"))
+    os.makedirs(folder)
+    with open(os.path.join(folder, b"\xff"), "wb"):
+        pass
+    for words in ((os.path.join(folder, b"\xff"), "box:/tmp"), (b"box:/tmp/\xff", folder)):
+        done = subprocess.run([harness.CLI, "cp", *words], env=harness.environment(BAILIFF_HOME=home.dir), capture_output=True)
+        assert done.returncode == 1 and done.stderr.startswith(b"bailiff: cp: ") and b"is not UTF-8" in done.stderr, (words, done.stderr)
+    home.cli("cp", os.fsdecode(folder), "box:/tmp")
+    assert home.cli("exec", "box", "ls", "/tmp/folder").out == b"\xff\n"
 
 
 def test_copying_does_not_follow_links_that_a_command_made(home):
