@@ -164,6 +164,8 @@ int cow_remove_found(int dir, const char *name, const struct stat *found);
  * limit).
  */
 int cow_copy(int folder, int run, const struct cow_owner *owner, const char *to, uint64_t budget);
+/* Copies a file's content to an empty one. Shares the blocks where the file system can; otherwise holes stay holes. */
+int cow_copy_data(int from, int to, off_t size);
 
 /* Writes a diff with its header if both versions are text and not too long. */
 void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *out);

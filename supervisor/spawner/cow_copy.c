@@ -123,8 +123,7 @@ static int copy_extent(int from, int to, off_t at, off_t end)
 	return 0;
 }
 
-/* Shares the blocks where the file system can; otherwise holes stay holes. */
-static int copy_data(int from, int to, off_t size)
+int cow_copy_data(int from, int to, off_t size)
 {
 	if (ioctl(to, FICLONE, from) == 0)
 		return 0;
@@ -160,7 +159,7 @@ static int copy_file(int from_dir, int to_dir, const char *name, const struct st
 	bool changed;
 	fd_auto int from = open_source(from_dir, name, st, &changed);
 	fd_auto int to = from < 0 ? -1 : openat(to_dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	int r = to < 0 || copy_data(from, to, st->st_size) < 0 || copy_metadata(from, to, st) < 0 ? -1 : 0;
+	int r = to < 0 || cow_copy_data(from, to, st->st_size) < 0 || copy_metadata(from, to, st) < 0 ? -1 : 0;
 	int saved = errno;
 	if (changed && fchmodat(from_dir, name, st->st_mode & 07777, AT_SYMLINK_NOFOLLOW) < 0)
 		return -1;

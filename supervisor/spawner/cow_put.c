@@ -11,7 +11,6 @@
 #include "supervisor/spawner/cow_undo.h"
 
 #include "runtime/base/fd.h"
-#include "runtime/base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define COPY_CHUNK (128u * 1024)
 
 void cow_set_conflict(struct cow_spot *s, const char *fmt, ...)
 {
@@ -32,18 +29,10 @@ void cow_set_conflict(struct cow_spot *s, const char *fmt, ...)
 	s->outcome = CHANGE_OUTCOME_CONFLICT;
 }
 
-static int copy_bytes(int from, int to)
+static int copy_content(int from, int to)
 {
-	mem_auto char *chunk = mem_alloc(COPY_CHUNK);
-	for (;;) {
-		ssize_t n = read(from, chunk, COPY_CHUNK);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return (int)n;
-		if (fd_write_all(to, chunk, (size_t)n) < 0)
-			return -1;
-	}
+	struct stat st;
+	return fstat(from, &st) < 0 ? -1 : cow_copy_data(from, to, st.st_size);
 }
 
 bool cow_still_same(const struct cow_spot *s)
@@ -88,7 +77,7 @@ static int write_in_place(struct cow_spot *s, int from)
 	if ((s->undo && cow_keep_writing(s->undo, s->record, &st, false) < 0))
 		return -1;
 	s->touched = true;
-	if (ftruncate(to, 0) < 0 || copy_bytes(from, to) < 0)
+	if (ftruncate(to, 0) < 0 || copy_content(from, to) < 0)
 		return -1;
 	if ((st.st_mode & COW_FILE_BITS) != (s->upper.st_mode & COW_FILE_BITS))
 		fchmod(to, s->upper.st_mode & COW_FILE_BITS);
@@ -118,7 +107,7 @@ static int write_temporary(struct cow_spot *s, int from, const char *temporary)
 	struct stat st;
 	if (to < 0)
 		return -1;
-	if (copy_bytes(from, to) < 0 || fstat(to, &st) < 0)
+	if (copy_content(from, to) < 0 || fstat(to, &st) < 0)
 		goto failed;
 	bool same_owner = (st.st_uid == s->upper.st_uid && st.st_gid == s->upper.st_gid) ||
 			  fchown(to, s->upper.st_uid, s->upper.st_gid) == 0;

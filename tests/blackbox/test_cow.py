@@ -192,6 +192,19 @@ def test_apply_is_exact(home):
         assert settle(rpc, home, "apply_changes", process) == (set(), {})
 
 
+def test_holes_in_files_stay_holes(home):
+    """A command can make a file that is longer than the disk."""
+    with home.rpc() as rpc:
+        process = run(rpc, home, "truncate -s 200M long; echo middle >>long; truncate -s 300M long")
+        changes(rpc, home, process)
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert done == {"long"} and not conflicts, (done, conflicts)
+        with open(os.path.join(home.work, "long"), "rb") as f:
+            assert os.fstat(f.fileno()).st_size == 300 << 20 and os.fstat(f.fileno()).st_blocks * 512 < 10 << 20, os.fstat(f.fileno())
+            f.seek(200 << 20)
+            assert f.read(8) == b"middle\n\0"
+
+
 def test_changes_under_restrictive_modes_are_listed_and_applied(home):
     put(os.path.join(home.work, "shut/old"), "old\n")
     os.chmod(os.path.join(home.work, "shut"), 0o555)
