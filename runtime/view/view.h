@@ -278,7 +278,8 @@ struct view_process_brief {
 	uint32_t uid;
 	char session_id[72], thread_id[72], turn_id[72], task_id[72], tool_call_id[72]; /* "" = none */
 	char holds[72];                                                                 /* its session sandbox */
-	bool cow, started, ended;                                                       /* cow: a copy-on-write run */
+	char within[72];          /* the holder in whose sandbox it ran; "" = its own */
+	bool cow, started, ended; /* cow: a copy-on-write run */
 	uint64_t end_sequence;
 };
 int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret,

@@ -507,6 +507,7 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 	id_copy(ret->turn_id, d.turnId);
 	id_copy(ret->task_id, d.taskId);
 	id_copy(ret->tool_call_id, d.toolCallId);
+	jval_str(d.within, ret->within, sizeof ret->within);
 	if (process_doc_holds(&d))
 		jval_str(jval_get(d.owner, "id"), ret->holds, sizeof ret->holds);
 	return 0;

@@ -631,7 +631,7 @@ int cmd_cp(struct cli *c)
 	if (status && stop_signal)
 		status = 128 + stop_signal;
 	if (autorun.len && (status || !cli_as_json(c)))
-		print_autorun(jval_of(autorun.data, autorun.len), NULL, false);
+		print_autorun(c, jval_of(autorun.data, autorun.len), NULL, false);
 	if (status || !cli_as_json(c))
 		return status;
 	buf_auto struct buf out = BUF_INIT;

@@ -159,7 +159,7 @@ int cmd_wait(struct cli *c)
 	if (cli_as_json(c))
 		return format_record(q.result, true) ? EXIT_BAILIFF : outcome.status;
 	exit_status_print(&outcome, id);
-	print_autorun(jval_get(q.result, "autorun"), id, jval_bool(jval_get(q.result, "cow"), false));
+	print_autorun(c, jval_get(q.result, "autorun"), id, jval_bool(jval_get(q.result, "cow"), false));
 	return outcome.status;
 }
 

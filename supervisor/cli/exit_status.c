@@ -8,7 +8,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/cli.h"
+#include "supervisor/cli/id_lookup.h"
 #include "supervisor/client/autorun_text.h"
 
 #include <errno.h>
@@ -161,17 +161,37 @@ bool exit_status_of_process(struct jval process, struct exit_status *ret)
 	return true;
 }
 
-void print_autorun(struct jval autorun, const char *process_id, bool cow)
+/* The copy-on-write sandbox in which it ran: its id, or "". */
+static void find_cow_sandbox(struct cli *c, const char *process_id, char ret[ID_LOOKUP_MAX])
+{
+	request_auto struct request process = REQUEST_INIT(process), sandbox = REQUEST_INIT(sandbox);
+
+	jw_kstr(&process.w, "processId", process_id);
+	ret[0] = '\0';
+	if (request_read(c, &process, "get_process") < 0)
+		return;
+	jval_str(jval_get(process.result, "sandboxId"), ret, ID_LOOKUP_MAX);
+	jw_kstr(&sandbox.w, "sandboxId", ret);
+	if (!ret[0] || request_read(c, &sandbox, "get_sandbox") < 0 ||
+	    !jval_bool(jval_get(sandbox.result, "cow"), false))
+		ret[0] = '\0';
+}
+
+void print_autorun(struct cli *c, struct jval autorun, const char *process_id, bool cow)
 {
 	buf_auto struct buf words = BUF_INIT;
 	bool changed = autorun_describe(autorun, &words);
+	char sandbox[ID_LOOKUP_MAX] = "";
 
 	for (char *line = words.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
 		*end = '\0';
 		cli_error("%s", line);
 	}
-	if (changed && cow)
-		cli_hint("bailiff apply %s leaves these out unless you name them; check them first", process_id);
+	if (changed && process_id && !cow)
+		find_cow_sandbox(c, process_id, sandbox);
+	if (changed && (cow || sandbox[0]))
+		cli_hint("bailiff apply %s leaves these out unless you name them; check them first",
+			 cow ? process_id : sandbox);
 	else if (changed && !process_id)
 		cli_hint("check them before you use those programs there");
 	else if (changed)

@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+struct cli;
+
 struct exit_status {
 	int status;
 	char note[512];                 /* for stderr if the status alone is not clear; or "" */
@@ -27,7 +29,7 @@ bool exit_status_of_event(struct jval event, struct exit_status *ret);
 /* From the result of wait_process or get_process; false while it runs. */
 bool exit_status_of_process(struct jval process, struct exit_status *ret);
 /* Prints the autorun report of a process, or of its end, to stderr. Without a process id it cannot be reverted. */
-void print_autorun(struct jval autorun, const char *process_id, bool cow);
+void print_autorun(struct cli *c, struct jval autorun, const char *process_id, bool cow);
 /* From the error of a start_process that was rejected or failed. */
 void exit_status_of_error(struct jval error, struct exit_status *ret);
 

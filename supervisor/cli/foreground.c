@@ -525,7 +525,7 @@ static int conclude_process(struct follow *f)
 	if (!f->o.json && !f->o.observer)
 		violation_summary_print(&f->denied, f->o.process_id, f->outcome.status == 0, f->o.in_sandbox);
 	if (f->autorun && !f->o.json && !f->o.observer)
-		print_autorun(jval_of(f->autorun, strlen(f->autorun)), f->o.process_id, f->o.cow);
+		print_autorun(f->o.cli, jval_of(f->autorun, strlen(f->autorun)), f->o.process_id, f->o.cow);
 	if (f->status != 128 + SIGPIPE)
 		exit_status_print(&f->outcome, f->o.name);
 	if (lost) {

@@ -250,6 +250,18 @@ static int job_find_live(const struct cow_changes_job *j, struct err *e)
 			 : 0;
 }
 
+/* The changes of a command in a copy-on-write sandbox are the sandbox's, and nothing is in the files themselves. */
+static int reject_member(struct store *store, const char *holder, struct err *e)
+{
+	struct view_process_brief h = { 0 };
+
+	if (*holder && view_process_brief(store, VIEW_ANY_UID, holder, &h, e) < 0)
+		return -1;
+	return h.cow ? err_set(e, ERR_STATE, "it ran in copy-on-write sandbox %s, which has its changes: name that one",
+			       h.holds)
+		     : 0;
+}
+
 /* The process must be visible, ended, and of the kind that the operation is for. */
 static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 {
@@ -259,6 +271,8 @@ static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 		return -1;
 	if (r > 0)
 		return err_not_known(e, "processId", j->key.id);
+	if (reject_member(j->changes->store, j->process.within, e) < 0)
+		return -1;
 	if (j->op == CHANGE_OP_REVERT && j->process.cow)
 		return err_set(e, ERR_STATE,
 			       "it was a copy-on-write run (--cow): nothing is in the files themselves before apply; "

@@ -249,6 +249,19 @@ def test_autorun_files_of_all_commands_before_are_held_back():
         assert not os.path.exists(f"{home.work}/new/.git/hooks/pre-commit")
 
 
+def test_the_advice_about_changes_of_a_command_names_its_sandbox():
+    """They are not in the files themselves: a revert would compare with what was never there."""
+    with Home() as home:
+        s = home.cli("sandbox", "create", "--cow", "--name", "try", cwd=home.work).text.strip()
+        advice = home.cli("exec", "try", "sh", "-c", "echo x >.envrc").err.decode()
+        assert f"bailiff apply {s} leaves these out" in advice and "revert" not in advice, advice
+        process = home.cli("exec", "-d", "try", "sh", "-c", "echo y >.envrc").text.strip()
+        assert home.cli("wait", process).err.decode().endswith(advice[advice.index("bailiff apply"):])
+        for verb in ("revert", "diff", "apply"):
+            assert f"copy-on-write sandbox {s}" in home.cli(verb, process, status=1).err.decode(), verb
+        assert home.cli("diff", s).text
+
+
 def test_checkpoint_verbs_of_the_command_line():
     with Home() as home:
         put(f"{home.work}/f", "one\n")
