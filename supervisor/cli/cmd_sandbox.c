@@ -148,7 +148,7 @@ static int show_process(struct cli *c, const char *given)
 	char id[ID_LOOKUP_MAX];
 
 	if (id_lookup(c, ID_PROCESS, given, id) < 0) {
-		cli_hint("bailiff sandbox list shows the profiles");
+		cli_hint("bailiff sandbox list -a shows the profiles and the session sandboxes");
 		return EXIT_FAILED;
 	}
 	jw_kstr(&q.w, "processId", id);
@@ -362,8 +362,11 @@ static int copy_sandbox(struct cli *c, const char *what)
 		jw_kstr(&q.w, "checkpoint", c->opts.args[2]);
 	if (forks)
 		jw_kopt(&q.w, "name", opts_get(&c->opts, OPT_sandbox_NAME));
-	if (request_change(c, &q, method) < 0)
+	if (request_change(c, &q, method) < 0) {
+		if (strcmp(q.e.field, "checkpoint") == 0)
+			snprintf(c->advice, sizeof(c->advice), "bailiff sandbox show %.80s lists its checkpoints", id);
 		return cli_fail(c, EXIT_FAILED, &q.e, "sandbox %s", what);
+	}
 	if (cli_as_json(c))
 		return format_record(q.result, true);
 	for (struct jiter it = jiter_on(jval_get(q.result, "lost")); jiter_next(&it);) {
@@ -392,6 +395,7 @@ static int show_profile(struct cli *c, const char *name)
 		false,
 	};
 	request_auto struct request q = REQUEST_INIT(q);
+	char id[ID_LOOKUP_MAX], reason[32];
 
 	if (sandbox_options_write(&c->opts, &options, &q.w, &q.e) < 0)
 		return cli_usage(c, "%s", q.e.message), EXIT_FAILED;
@@ -399,7 +403,9 @@ static int show_profile(struct cli *c, const char *name)
 	jw_kstr(&q.w, "profile", name ? name : "host");
 	if (request_read(c, &q, "get_sandbox") == 0)
 		return name ? print_sandbox(c, q.result, profile_text) : list_sandboxes(c, q.result);
-	/* A name that is not a profile may be a process. */
+	/* A name that is not a profile may be a closed sandbox, or a process. */
+	if (name && id_lookup_closed_sandbox(c, name, id, reason))
+		return show_session_sandbox(c, id);
 	if (name && jval_int(jval_get(q.answer.error, "code"), 0) == NOT_FOUND)
 		return show_process(c, name);
 	return cli_fail(c, EXIT_FAILED, &q.e, "sandbox");

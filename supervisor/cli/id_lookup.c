@@ -175,6 +175,53 @@ static void search_done(struct id_search *s)
 	buf_done(&s->lines);
 }
 
+struct exact_search {
+	const struct id_kind_row *kind;
+	const char *id;
+	struct buf *ret;
+};
+
+static bool take_exact(void *ctx, struct jval element)
+{
+	struct exact_search *s = ctx;
+
+	if (!jval_is_str(jval_get(element, s->kind->member), s->id))
+		return true;
+	buf_append(s->ret, element.text, element.len);
+	return false;
+}
+
+bool id_lookup_closed_sandbox(struct cli *c, const char *name, char ret[ID_LOOKUP_MAX], char ret_reason[32])
+{
+	struct id_kind_row by_name = id_kinds[ID_SANDBOX];
+	buf_auto struct buf filter = BUF_INIT, element = BUF_INIT;
+	struct exact_search s = { &by_name, name, &element };
+	struct jw w = jw_on(&filter);
+	struct err ignored = ERR_INIT;
+
+	by_name.member = by_name.name;
+	jw_kbool(&w, "closed", true);
+	(void)list_pages(c, by_name.method, by_name.list, &filter, take_exact, &s, &ignored);
+	struct jval found = jval_of(element.data, element.len);
+	if (!element.len || !jval_is_str(jval_get(found, "status"), "closed"))
+		return false;
+	jval_str(jval_get(found, "sandboxId"), ret, ID_LOOKUP_MAX);
+	jval_str(jval_get(found, "reason"), ret_reason, 32);
+	return true;
+}
+
+/* One that has ended, perhaps by itself, is found only by its id. */
+static bool print_closed_sandbox(struct cli *c, const char *given)
+{
+	char id[ID_LOOKUP_MAX], reason[32];
+
+	if (!id_lookup_closed_sandbox(c, given, id, reason))
+		return false;
+	cli_error("sandbox '%s' is closed%s%s%s", given, reason[0] ? " (" : "", reason, reason[0] ? ")" : "");
+	cli_hint("bailiff sandbox show %s shows it; bailiff sandbox create --name %s creates another", id, given);
+	return true;
+}
+
 static void print_no_match(const char *nouns, const char *given, const char *hint)
 {
 	cli_error("no %s matches '%.*s%s'", nouns, GIVEN_MOST, given, strlen(given) > GIVEN_MOST ? "…" : "");
@@ -210,29 +257,13 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 	} else if (s.n) {
 		cli_error("%s '%s' is ambiguous; it could be", s.kind->noun, given);
 		cli_hint("%s", s.lines.data);
-	} else {
+	} else if (kind != ID_SANDBOX || !print_closed_sandbox(c, given)) {
 		mem_auto char *hint = mem_printf("%s lists them", s.kind->hint);
 
 		print_no_match(s.kind->noun, given, hint);
 	}
 	search_done(&s);
 	return s.n == 1 && r == 0 ? 0 : -1;
-}
-
-struct exact_search {
-	const struct id_kind_row *kind;
-	const char *id;
-	struct buf *ret;
-};
-
-static bool take_exact(void *ctx, struct jval element)
-{
-	struct exact_search *s = ctx;
-
-	if (!jval_is_str(jval_get(element, s->kind->member), s->id))
-		return true;
-	buf_append(s->ret, element.text, element.len);
-	return false;
 }
 
 int id_read_element(struct cli *c, enum id_kind kind, const char *id, struct buf *ret)
@@ -322,7 +353,7 @@ int id_lookup_sandbox_or_process(struct cli *c, const char *given, char ret[ID_L
 	} else if (s[0].n + s[1].n) {
 		cli_error("'%s' is ambiguous; it could be", given);
 		cli_hint("%s%s%s", buf_cstr(&s[0].lines), s[0].n && s[1].n ? "\n  " : "", buf_cstr(&s[1].lines));
-	} else {
+	} else if (!print_closed_sandbox(c, given)) {
 		print_no_match("sandbox or process", given, "bailiff sandbox list and bailiff ps -a list them");
 	}
 	search_done(&s[0]);

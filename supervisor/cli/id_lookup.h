@@ -47,6 +47,8 @@ int id_lookup(struct cli *c, enum id_kind kind, const char *given, char ret[ID_L
  * id or name wins over a beginning or end; @last is the newer of the two.
  */
 int id_lookup_sandbox_or_process(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX]);
+/* The newest sandbox of this name, silently: its id and why it was closed. False: there is none, or it is open. */
+bool id_lookup_closed_sandbox(struct cli *c, const char *name, char ret[ID_LOOKUP_MAX], char ret_reason[32]);
 /* The element with exactly this id, silently: −1 if there is none. */
 int id_read_element(struct cli *c, enum id_kind kind, const char *id, struct buf *ret);
 /* The whole element of the list. */

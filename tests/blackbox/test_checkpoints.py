@@ -268,6 +268,7 @@ def test_checkpoint_verbs_of_the_command_line():
         old_enough(home)
         s = home.cli("sandbox", "create", "--cow", "--name", "try", cwd=home.work).text.strip()
         home.cli("exec", "try", "--", "sh", "-c", "echo two >f", cwd=home.work)
+        assert f"bailiff sandbox show {s} lists its checkpoints" in home.cli("sandbox", "restore", "try", "good", status=1).err.decode()
         made = home.cli("sandbox", "checkpoint", "try", "good").text.strip()
         assert made.startswith("ckp_"), made
         home.cli("exec", "try", "--", "sh", "-c", "echo three >f", cwd=home.work)

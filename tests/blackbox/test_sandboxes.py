@@ -599,6 +599,21 @@ def test_sandbox_verbs_of_the_command_line(home):
     assert home.cli("sandbox", "close", "dev", status=1).err
 
 
+def test_a_name_of_a_closed_sandbox_is_reported_with_the_reason(home):
+    """One that has ended by itself, after an idle time or a change on the host, is what users look for by its name."""
+    first = home.cli("sandbox", "create", "--name", "dev", "--idle", "100ms").text.strip()
+    harness.until("it is closed", lambda: not home.cli("sandbox", "list", "--json").json["sandboxes"])
+    for words in (("exec", "dev", "true"), ("cp", "dev:/tmp/x", "."), ("publish", "dev", "3000"), ("sandbox", "close", "dev")):
+        error = home.cli(*words, status=None).err.decode()
+        assert "'dev' is closed (idle)" in error and first in error, error
+    shown = home.cli("sandbox", "show", "dev").text
+    assert first in shown and "idle" in shown.split("reason", 1)[1].splitlines()[0], shown
+    second = home.cli("sandbox", "create", "--name", "dev").text.strip()
+    assert second in home.cli("sandbox", "show", "dev").text and home.cli("exec", "dev", "true")
+    error = home.cli("sandbox", "create", "--cwd", "/nowhere", status=1).err.decode()
+    assert "start the sandbox: cwd: /nowhere: No such file or directory" in error, error
+
+
 def test_changes_of_a_copy_on_write_sandbox_are_applied(home):
     kept, new = (os.path.join(home.work, name) for name in ("kept", "new"))
     with open(kept, "w") as f:
