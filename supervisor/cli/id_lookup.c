@@ -10,6 +10,7 @@
 #include "supervisor/cli/format.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define RANDOM_PART 26 /* characters of a generated id after its prefix */
 #define CANDIDATES 8   /* shown if an id is ambiguous */
@@ -91,6 +92,12 @@ struct id_search {
 	bool whole; /* the first match has this id or name */
 };
 
+/* Root sees the sandboxes of all users, whose names are each user's own. */
+static bool is_own_name(struct jval sandbox, const char *name)
+{
+	return jval_is_str(jval_get(sandbox, "name"), name) && jval_uint(jval_get(sandbox, "uid"), 0) == geteuid();
+}
+
 /* Counts the matches and keeps the first; an exact one replaces it and ends the search. */
 static bool match_element(void *ctx, struct jval element)
 {
@@ -100,7 +107,8 @@ static bool match_element(void *ctx, struct jval element)
 	char id[ID_LOOKUP_MAX], status[32];
 
 	len = jval_str(jval_get(element, s->kind->member), id, sizeof(id));
-	bool exact = strcmp(id, given) == 0 || strcmp(given, LAST) == 0;
+	bool exact = strcmp(id, given) == 0 || strcmp(given, LAST) == 0 ||
+		     (s->kind == &id_kinds[ID_SANDBOX] && is_own_name(element, given));
 	bool named = s->kind->name && jval_is_str(jval_get(element, s->kind->name), given);
 	if (!n)
 		return false; /* would match everything */
@@ -175,33 +183,31 @@ static void search_done(struct id_search *s)
 	buf_done(&s->lines);
 }
 
-struct exact_search {
-	const struct id_kind_row *kind;
-	const char *id;
+struct closed_search {
+	const char *name;
 	struct buf *ret;
 };
 
-static bool take_exact(void *ctx, struct jval element)
+static bool take_closed(void *ctx, struct jval sandbox)
 {
-	struct exact_search *s = ctx;
+	struct closed_search *s = ctx;
 
-	if (!jval_is_str(jval_get(element, s->kind->member), s->id))
+	if (!is_own_name(sandbox, s->name))
 		return true;
-	buf_append(s->ret, element.text, element.len);
+	buf_append(s->ret, sandbox.text, sandbox.len);
 	return false;
 }
 
 bool id_lookup_closed_sandbox(struct cli *c, const char *name, char ret[ID_LOOKUP_MAX], char ret_reason[32])
 {
-	struct id_kind_row by_name = id_kinds[ID_SANDBOX];
+	const struct id_kind_row *k = &id_kinds[ID_SANDBOX];
 	buf_auto struct buf filter = BUF_INIT, element = BUF_INIT;
-	struct exact_search s = { &by_name, name, &element };
+	struct closed_search s = { name, &element };
 	struct jw w = jw_on(&filter);
 	struct err ignored = ERR_INIT;
 
-	by_name.member = by_name.name;
 	jw_kbool(&w, "closed", true);
-	(void)list_pages(c, by_name.method, by_name.list, &filter, take_exact, &s, &ignored);
+	(void)list_pages(c, k->method, k->list, &filter, take_closed, &s, &ignored);
 	struct jval found = jval_of(element.data, element.len);
 	if (!element.len || !jval_is_str(jval_get(found, "status"), "closed"))
 		return false;
@@ -264,6 +270,22 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 	}
 	search_done(&s);
 	return s.n == 1 && r == 0 ? 0 : -1;
+}
+
+struct exact_search {
+	const struct id_kind_row *kind;
+	const char *id;
+	struct buf *ret;
+};
+
+static bool take_exact(void *ctx, struct jval element)
+{
+	struct exact_search *s = ctx;
+
+	if (!jval_is_str(jval_get(element, s->kind->member), s->id))
+		return true;
+	buf_append(s->ret, element.text, element.len);
+	return false;
 }
 
 int id_read_element(struct cli *c, enum id_kind kind, const char *id, struct buf *ret)

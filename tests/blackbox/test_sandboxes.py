@@ -572,6 +572,10 @@ def test_sandbox_is_invisible_to_other_users():
         assert listed(bob) == {} and list(listed(root)) == [sandbox]
         root.fails("start_process", {"command": ["true"], "sandboxId": sandbox}, code=NOT_ALLOWED)
         assert create(bob, home, name="mine") != sandbox, "names are each user's own"
+        own = create(root, home, name="mine")
+        assert home.cli("sandbox", "show", "mine").text.split()[1] == own and home.cli("exec", "mine", "id", "-u").text != f"{ALICE}\n"
+        home.cli("sandbox", "close", "mine")
+        assert "ambiguous" in home.cli("sandbox", "close", "mine", status=1).err.decode(), "root sees those of the others"
         assert said(alice, "mine", ["id", "-u"]) == f"{ALICE}\n"
         assert root.call("close_sandbox", sandboxId=sandbox)["status"] == "closed"
 
