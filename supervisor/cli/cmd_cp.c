@@ -5,8 +5,8 @@
  *
  * What arrives is written to a file without a name, which gets its name, or is unpacked, after the command in the
  * sandbox has ended. So a file is complete or not there, and the report of the command on the autorun files that
- * changed while it ran has none that this copy wrote. A signal that ends the copy (SIGINT, SIGTERM, SIGHUP) is passed to
- * the programs that take part, and their end cleans up.
+ * changed while it ran has none that this copy wrote. A signal that ends the copy (SIGINT, SIGTERM, SIGHUP) is passed
+ * to the programs that take part, and their end cleans up.
  *
  * Commands in the sandbox control what arrives (the archive, too: they can trace its tar), and can put symbolic links
  * where the host's side is a workspace. So the last part of a host path must not be a link, no part of a relative
@@ -487,7 +487,6 @@ static int copy_archive_out(const struct place *src, int folder, struct buf *ret
 
 static int copy_directory_out(const struct place *src, const struct host_entry *to, struct buf *ret)
 {
-
 	if (to->name[0] && mkdirat(to->folder, to->name, 0777) < 0 && errno != EEXIST)
 		return report_host(to->name, errno);
 	fd_auto int folder = openat(to->folder, to->name[0] ? to->name : ".",
