@@ -62,7 +62,7 @@ def test_a_copy_that_is_terminated_leaves_nothing(home):
     copy.send_signal(signal.SIGTERM)
     assert copy.wait(harness.PATIENCE) == 128 + signal.SIGTERM
     assert not os.listdir(target)
-    assert not home.cli("ps", "--json").json, "its command has ended, too"
+    harness.until("its command has ended, too", lambda: not home.cli("ps", "--json").json)
 
 
 def test_names_that_are_not_utf8_are_rejected_or_part_of_a_directory(home):
