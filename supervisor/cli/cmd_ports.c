@@ -114,6 +114,26 @@ int published_ports_check(const struct opts *o, int option, struct err *e)
 	return 0;
 }
 
+/* A command that is started again finds its port as an earlier start has left it. */
+static bool is_published(struct cli *c, const char *sandbox_id, const struct published_port_text *p)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	jw_kstr(&q.w, "sandboxId", sandbox_id);
+	if (request_read(c, &q, "list_ports") < 0)
+		return false;
+	for (struct jiter it = jiter_on(jval_get(q.result, "ports")); jiter_next(&it);) {
+		const uint64_t host_port = jval_uint(jval_get(it.value, "hostPort"), 0);
+
+		if (jval_is_str(jval_get(it.value, "status"), "published") &&
+		    jval_uint(jval_get(it.value, "port"), 0) == p->port &&
+		    (p->host_port == 0 || p->host_port == host_port) &&
+		    jval_is_str(jval_get(it.value, "hostAddress"), p->address[0] ? p->address : "127.0.0.1"))
+			return true;
+	}
+	return false;
+}
+
 int published_ports_open(struct cli *c, int option, const char *sandbox_id)
 {
 	const struct opts *o = &c->opts;
@@ -125,7 +145,7 @@ int published_ports_open(struct cli *c, int option, const char *sandbox_id)
 		if (o->given[i].option != option)
 			continue;
 		if (published_port_parse(o->given[i].value, &p, &q.e) < 0 ||
-		    publish(c, "sandboxId", sandbox_id, &p, &q) < 0)
+		    (!is_published(c, sandbox_id, &p) && publish(c, "sandboxId", sandbox_id, &p, &q) < 0))
 			return cli_fail(c, -1, &q.e, "publish %s", o->given[i].value);
 	}
 	return 0;

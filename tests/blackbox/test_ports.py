@@ -323,6 +323,9 @@ def test_exec_publishes_ports_of_its_sandbox(home):
         # It is the sandbox's port and outlives the command. The error says what to do.
         rpc.call("terminate_process", processId=server_id)
         assert listed(rpc)[5000]["hostPort"] == port, listed(rpc)
+        for again in (f"{port}:5000", "0:5000", f"127.0.0.1:{port}:5000"): # the same server is started again
+            assert not home.cli("exec", "--publish", again, sandbox, "--", "true").err, again
+        assert list(listed(rpc)) == [5000], listed(rpc)
         error = home.cli("exec", "--publish", f"{free_port()}:5000", sandbox, "--", "true", status=125).err.decode()
         assert "unpublish it first" in error and "bailiff ports" in error and "another id" not in error, error
         # The stored reply to create_sandbox is that of the whole request.
