@@ -299,6 +299,12 @@ static int open_host(const struct buf *roots, const char *path, int flags)
 	return (int)syscall(SYS_openat2, skip ? at : AT_FDCWD, rest, &how, sizeof(how));
 }
 
+static int reject_kind(const char *path)
+{
+	cli_error("cp: %s is neither a file nor a directory", path);
+	return EXIT_FAILED;
+}
+
 static int report_host(const char *path, int error)
 {
 	if (error == ELOOP)
@@ -331,9 +337,10 @@ static int open_entry(const struct place *to, const char *src, struct host_entry
 		return report_host(dst, errno);
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "/") == 0)
 		name = "";
-	if (fstatat(ret->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
+	/* A copy would replace a device or a pipe, not write to it. */
+	if (fstatat(ret->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
 		fd_close(&ret->folder);
-		return report_host(dst, ELOOP);
+		return S_ISLNK(st.st_mode) ? report_host(dst, ELOOP) : reject_kind(dst);
 	}
 	ret->name = mem_strdup(name);
 	return 0;
@@ -562,10 +569,8 @@ static int copy_in(const struct place *src, const struct place *dst)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return report_host(src->path, errno);
-	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-		cli_error("cp: %s is neither a file nor a directory", src->path);
-		return EXIT_FAILED;
-	}
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return reject_kind(src->path);
 	if (check_text(dst->path) != 0 || examine(dst, true, &kind, mode) != 0)
 		return EXIT_FAILED;
 	char absolute[PATH_MAX]; /* its last part names the copy, also of "." */

@@ -223,7 +223,9 @@ static bool print_closed_sandbox(struct cli *c, const char *given)
 
 	if (!id_lookup_closed_sandbox(c, given, id, reason))
 		return false;
-	cli_error("sandbox '%s' is closed%s%s%s", given, reason[0] ? " (" : "", reason, reason[0] ? ")" : "");
+	const bool by_itself = reason[0] && strcmp(reason, "closed") != 0;
+	cli_error("sandbox '%s' is closed%s%s%s", given, by_itself ? " (" : "", by_itself ? reason : "",
+		  by_itself ? ")" : "");
 	cli_hint("bailiff sandbox show %s shows it; bailiff sandbox create --name %s creates another", id, given);
 	return true;
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 
 import harness
@@ -30,6 +31,10 @@ def test_files_and_trees_are_copied_both_ways(home):
         with open(os.path.join(outside, name), "rb") as f:
             assert f.read() == data, name
     assert os.stat(os.path.join(outside, "named")).st_mode & 0o7777 == 0o750 and os.path.islink(os.path.join(outside, "back/sub/link"))
+    os.mkfifo(os.path.join(outside, "pipe"))
+    assert b"neither a file nor a directory" in home.cli("cp", "box:/tmp/renamed", os.path.join(outside, "pipe"), status=1).err, "a copy would replace it"
+    assert stat.S_ISFIFO(os.stat(os.path.join(outside, "pipe")).st_mode)
+    os.unlink(os.path.join(outside, "pipe"))
     for wrong in (["box:/nowhere", outside], [os.path.join(outside, "nowhere"), "box:/tmp"], ["other:/tmp", outside], ["box:/dev/null", outside],
                   [os.path.join(outside, "named"), "box:/usr/named"]):
         assert home.cli("cp", *wrong, status=1).err, wrong
