@@ -48,6 +48,12 @@ def test_initialize_reports_capabilities_and_rejects_malformed_requests(home):
         acp.fails("session/new", cwd="relative", mcpServers=[], code=-32602)
         for cwd in ({}, {"cwd": None}, {"cwd": ""}, {"cwd": 5}):
             assert "cwd: must be" in str(acp.fails("session/new", mcpServers=[], code=-32602, **cwd))
+        missing = os.path.join(home.work, "missing")
+        assert acp.fails("session/new", cwd=missing, mcpServers=[], code=-32602).message == f"cwd: '{missing}' does not exist; create it, or open another folder"
+        assert "is not a folder" in acp.fails("session/new", cwd="/etc/passwd", mcpServers=[], code=-32602).message
+        for method, more in (("session/new", {}), ("session/load", {"sessionId": "ses_none"})):
+            assert "mcpServers: is missing; without servers, send an empty array" == acp.fails(method, cwd=home.work, code=-32602, **more).message
+        assert acp.call("session/new", cwd=home.work, mcpServers=None)["sessionId"], "clients send null, too"
         acp.fails("session/prompt", sessionId="ses_none", prompt=[], code=-32002)
         acp.fails("session/fly", code=-32601)
         acp.raw(b"{nonsense\n")
@@ -485,6 +491,8 @@ def test_loaded_session_replays_its_conversation(home):
             assert acp.run("the second prompt")[0] == "end_turn"
             assert "the first prompt" in str(p.requests[2].texts), "the conversation continues"
             acp.fails("session/load", sessionId="ses_none", cwd=home.work, mcpServers=[], code=-32002)
+            acp.fails("session/load", sessionId=first.id, cwd=home.work, code=-32602)
+            acp.call("session/set_mode", sessionId=first.id, modeId="default")     # still open
             first_note = len(acp.notes)
             assert "modes" in acp.call("session/resume", sessionId=first.id, cwd=home.work)
             assert not acp.updates(first_note), "resumed without a replay"

@@ -14,8 +14,10 @@
 #include "runtime/base/text.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define SESSIONS_MAX 64u
 
@@ -188,7 +190,42 @@ static void on_event(void *ctx, struct jval text)
 		apply_event(s, event);
 }
 
-static void open_session(struct acp_server *s, const json_t *id, const json_t *params, enum acp_opening how)
+/* An existing session can be opened without its folder, to read its conversation. */
+static int check_folder(const char *cwd, enum acp_opening how, char ret[PATH_MAX], struct err *e)
+{
+	struct stat st;
+
+	if (!cwd || path_clean(cwd, ret, e) < 0)
+		return err_set(e, ERR_INVALID, "cwd: must be an absolute path");
+	if (how != ACP_NEW)
+		return 0;
+	if (stat(ret, &st) < 0 && errno != ENOENT && errno != ENOTDIR)
+		return err_set(e, ERR_INVALID, "cwd: '%.400s' cannot be opened: %s", ret, strerror(errno));
+	if (stat(ret, &st) < 0)
+		return err_set(e, ERR_INVALID, "cwd: '%.400s' does not exist; create it, or open another folder", ret);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(e, ERR_INVALID, "cwd: '%.400s' is not a folder; open the folder that it is in", ret);
+	return 0;
+}
+
+/* As the protocol's schema requires it. */
+static int check_opening(const json_t *params, enum acp_opening how, char ret_folder[PATH_MAX], struct err *e)
+{
+	const json_t *servers = json_object_get(params, "mcpServers");
+
+	if (check_folder(json_get_string(params, "cwd"), how, ret_folder, e) < 0)
+		return -1;
+	if (!servers && how != ACP_RESUME)
+		return err_set(e, ERR_INVALID, "mcpServers: is missing; without servers, send an empty array");
+	if (acp_servers_check(servers, e) < 0)
+		return -1;
+	if (how != ACP_NEW && !json_get_string(params, "sessionId"))
+		return err_set(e, ERR_INVALID, "sessionId: must be a string");
+	return 0;
+}
+
+static void open_session(struct acp_server *s, const json_t *id, const json_t *params, enum acp_opening how,
+			 const char folder[PATH_MAX])
 {
 	static const struct gateway_session_ops up_ops = { .ready = on_ready,
 							   .event = on_event,
@@ -200,17 +237,10 @@ static void open_session(struct acp_server *s, const json_t *id, const json_t *p
 		.open_failed = open_failed,
 		.servers_known = submit_prompt,
 	};
-	const char *cwd = json_get_string(params, "cwd"), *existing = json_get_string(params, "sessionId");
+	const char *existing = json_get_string(params, "sessionId");
 	struct acp_session *session;
-	char clean[PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (!cwd || path_clean(cwd, clean, &e) < 0)
-		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "cwd: must be an absolute path");
-	if (acp_servers_check(json_object_get(params, "mcpServers"), &e) < 0)
-		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "%s", e.message);
-	if (how != ACP_NEW && !existing)
-		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "sessionId: must be a string");
 	if (s->nsessions >= SESSIONS_MAX)
 		return acp_fail(s, id, RPC_INVALID_REQUEST, NULL, "%u sessions are open; close one with session/close",
 				SESSIONS_MAX);
@@ -224,7 +254,7 @@ static void open_session(struct acp_server *s, const json_t *id, const json_t *p
 	TAILQ_INIT(&session->questions);
 	TAILQ_INIT(&session->buffers);
 	TAILQ_INIT(&session->args);
-	snprintf(session->cwd, sizeof(session->cwd), "%s", clean);
+	snprintf(session->cwd, sizeof(session->cwd), "%s", folder);
 	TAILQ_INSERT_TAIL(&s->sessions, session, entry);
 	s->nsessions++;
 	session->servers = json_deep_copy(json_object_get(params, "mcpServers"));
@@ -246,7 +276,12 @@ static void open_session(struct acp_server *s, const json_t *id, const json_t *p
 
 void acp_session_create(struct acp_server *s, struct acp_session *session, const json_t *id, const json_t *params)
 {
-	open_session(s, id, params, ACP_NEW);
+	char folder[PATH_MAX];
+	struct err e = ERR_INIT;
+
+	if (check_opening(params, ACP_NEW, folder, &e) < 0)
+		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "%s", e.message);
+	open_session(s, id, params, ACP_NEW, folder);
 }
 
 /* Every request has an answer, also one whose reply from the daemon is not awaited. */
@@ -263,7 +298,11 @@ static void reopen_session(struct acp_server *s, const json_t *id, const json_t 
 {
 	const char *existing = json_get_text(params, "sessionId");
 	struct acp_session *one;
+	char folder[PATH_MAX];
+	struct err e = ERR_INIT;
 
+	if (check_opening(params, how, folder, &e) < 0)
+		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "%s", e.message);
 	TAILQ_FOREACH (one, &s->sessions, entry)
 		if (strcmp(one->id, existing) == 0 && one->prompt_id)
 			return acp_fail(s, id, RPC_INVALID_REQUEST, NULL,
@@ -273,7 +312,7 @@ static void reopen_session(struct acp_server *s, const json_t *id, const json_t 
 			break;
 	if (one)
 		end_session(one);
-	open_session(s, id, params, how);
+	open_session(s, id, params, how, folder);
 }
 
 void acp_session_load(struct acp_server *s, struct acp_session *session, const json_t *id, const json_t *params)
