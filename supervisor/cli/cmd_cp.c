@@ -481,8 +481,10 @@ static int copy_archive_out(const struct place *src, int folder, struct buf *ret
 	bool named;
 
 	fd_auto int archive = open_received(folder, temporary, &named);
-	if (archive < 0 || (named && unlinkat(folder, temporary, 0) < 0))
-		return report_host(temporary, errno);
+	if (archive < 0 || (named && unlinkat(folder, temporary, 0) < 0)) {
+		cli_error("cp: create a file for the archive in the target folder: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
 	int status = run_program(IN_SANDBOX(src, "tar", "-C", src->path, "-cf", "-", "."), -1, archive);
 	if (begin_comparison(&comparison, folder) != 0)
 		return EXIT_FAILED;
