@@ -210,6 +210,10 @@ static bool stores_names(const struct listing *l)
 
 /* ---- the listing ---- */
 
+/* Wrappers that leave the output of a command where it goes: not nohup and systemd-cat, which may store it. */
+static const char passing[] = "env|timeout|gtimeout|nice|ionice|chrt|taskset|stdbuf|setsid|time|gtime|command|builtin|"
+			      "exec|eval|sh|dash|ash|bash|xargs|gxargs|parallel|busybox|watch|strace|ltrace";
+
 /* Whether something around the listing, or a word of it, may do more with the names than its own program. */
 static bool is_run_otherwise(const struct listing *l)
 {
@@ -224,7 +228,9 @@ static bool is_run_otherwise(const struct listing *l)
 	for (int k = c->parent; k >= 0; k = l->facts->command[k].parent) {
 		const struct command_simple *around = &l->facts->command[k];
 
-		if (around->unknown || !(around->flags & COMMAND_TRANSPARENT || args_named(around->name, "sudo|doas")))
+		if (around->unknown || !around->name ||
+		    !(args_named(around->name, "sudo|doas") ||
+		      (around->flags & COMMAND_TRANSPARENT && args_named(around->name, passing))))
 			return true;
 	}
 	return c->unknown || c->flags & COMMAND_FUNCTION_CALL;

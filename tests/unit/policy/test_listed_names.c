@@ -27,6 +27,9 @@ static const char *const allowed[] = {
 	"find ~ | env LC_ALL=C sort -u | nice -n 5 tail -n 3",
 	"timeout 5 find ~ | head",
 	"sudo find ~ | head",
+	"echo ~ | xargs find",
+	"bash -c 'find ~ | head; make'",
+	"f() { :; }; find ~",
 	/* numbers */
 	"n=$(find ~ | wc -l)",
 	"n=$(find ~ -type f 2>/dev/null | sort -u | wc -l); echo \"$n\"; make",
@@ -134,6 +137,10 @@ static const char *const denied[] = {
 	"alias head='xargs cat'; find ~ | head",
 	"find ~ > /dev/tcp/localhost/80",
 	"echo 1 | parallel --results x find ~",
+	"nohup find ~",
+	"systemd-cat find ~",
+	"zsh -c 'find ~'",
+	"f() { :; }; find ~ | head",
 };
 
 static unsigned count_wrong(const char *const *lines, size_t n, const char *answer, bool terminal)
