@@ -1,18 +1,27 @@
 #include "sandbox/cow_layout.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+
+/* On an overlay a directory of a lower layer gets another creation time when the first change copies it up. */
+static bool keeps_creation_time(const struct statx *x, const struct statfs *fs)
+{
+	return x->stx_mask & STATX_BTIME && fs->f_type != OVERLAYFS_SUPER_MAGIC;
+}
 
 int cow_root_identify(int fd, struct cow_root *r)
 {
 	struct stat st;
 	struct statx x;
-	if (fstat(fd, &st) < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &x) < 0)
+	struct statfs fs;
+	if (fstat(fd, &st) < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &x) < 0 || fstatfs(fd, &fs) < 0)
 		return -1;
 	r->device = st.st_dev;
 	r->inode = st.st_ino;
-	r->created_s = x.stx_mask & STATX_BTIME ? x.stx_btime.tv_sec : 0;
-	r->created_ns = x.stx_mask & STATX_BTIME ? x.stx_btime.tv_nsec : 0;
+	r->created_s = keeps_creation_time(&x, &fs) ? x.stx_btime.tv_sec : 0;
+	r->created_ns = keeps_creation_time(&x, &fs) ? x.stx_btime.tv_nsec : 0;
 	return 0;
 }
 

@@ -35,7 +35,7 @@ struct cow_owner {
 
 /*
  * When the directory was created tells it from one that has got its inode number since. 0: unknown, because its file
- * system does not record that, or an earlier version wrote the record.
+ * system does not record or keep that, or an earlier version wrote the record.
  */
 struct cow_root {
 	uint32_t magic, version;

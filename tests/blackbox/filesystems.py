@@ -27,8 +27,8 @@ def _mount_options(kind, base):
 
 
 @contextlib.contextmanager
-def mounted(kind, folder=None):
-    """Where it is mounted, somewhere below the folder. Only for root."""
+def mounted(kind, folder=None, fill=lambda lower: None):
+    """Where it is mounted, somewhere below the folder. Only for root. `fill` puts files into the lower layer of an overlay."""
     if os.geteuid() != 0:
         raise Skip("only root can mount")
     base = tempfile.mkdtemp(prefix="bl-fs-", dir=folder)
@@ -37,6 +37,7 @@ def mounted(kind, folder=None):
         for name in ("m", "l", "u", "w"):
             os.mkdir(os.path.join(base, name))
         os.chmod(base, 0o755)
+        fill(os.path.join(base, "l"))
         done = subprocess.run(["mount", "-t", kind, *_mount_options(kind, base), where], stderr=subprocess.PIPE)
         if done.returncode:
             raise Skip(f"no {kind} can be mounted here: {done.stderr.decode().strip()[:80]}")

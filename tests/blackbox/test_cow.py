@@ -7,6 +7,7 @@ import struct
 import subprocess
 import time
 
+import filesystems
 import harness
 from harness import Home, Skip, until
 from files import get, put
@@ -305,6 +306,16 @@ def test_a_write_root_is_known_by_its_creation_time_not_by_the_clock(home):
                 f.seek(-16, os.SEEK_END)
                 f.write(created)
         assert settle(rpc, home, "apply_changes", process) == ({"g"}, {})
+
+
+def test_a_write_root_in_the_image_of_a_container_is_the_same_after_a_change(home):
+    """There a directory is copied up from a lower layer when something in it changes, and then has another creation time."""
+    with filesystems.mounted("overlay", fill=lambda lower: os.mkdir(os.path.join(lower, "project"))) as top, home.rpc() as rpc:
+        folder = os.path.join(top, "project")
+        processes = [rpc.run(["sh", "-ec", f"echo new >{name}"], cwd=folder, cow=True)[0]["processId"] for name in ("a", "b")]
+        for process in processes:
+            assert rpc.call("apply_changes", processId=process)["conflicts"] == []
+        assert sorted(os.listdir(folder)) == ["a", "b"]
 
 
 def test_changes_survive_a_missing_write_root(home):
