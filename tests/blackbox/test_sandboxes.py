@@ -214,7 +214,7 @@ def test_invalid_names_and_options_are_rejected(home):
     with home.rpc() as rpc:
         limits = {"pids": 500} if os.geteuid() == 0 else {}     # others may have no cgroup
         sandbox = create(rpc, home, name="one", sandbox={"network": "none", "hidden": ["/srv"]}, limits=limits)
-        for bad in ("", "a b", "sbx_x", "proc_x", "a:b", "x" * 65):
+        for bad in ("", "a b", "sbx_x", "proc_x", "a:b", "-x", "--", "..", "x" * 65):
             assert rpc.fails("create_sandbox", {"name": bad}, code=INVALID).data["field"] == "name", bad
         e = rpc.fails("create_sandbox", {"name": "one", "cwd": home.work}, code=CONFLICT)
         assert e.data["field"] == "name" and "one" in e.message, e

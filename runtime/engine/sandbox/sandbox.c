@@ -130,13 +130,13 @@ int sandbox_check_name(struct engine *engine, const char *name, const struct cal
 {
 	if (!name)
 		return 0;
-	/* `bailiff cp NAME:PATH` needs the colon. */
+	/* `bailiff cp NAME:PATH` needs the colon, and NAME must not look like an option or a path. */
 	if (strcmp(name, SANDBOX_OF_SESSION) == 0 || strcmp(name, SANDBOX_OF_THREAD) == 0 ||
 	    strcmp(name, SANDBOX_OWN) == 0)
 		return err_field(e, "name", "'%s' stands for a sandbox without a name: use another one", name);
-	if (!id_valid(name, strlen(name)) || strchr(name, ':') || strncmp(name, id_prefix(ID_KIND_SANDBOX), 4) == 0 ||
-	    strncmp(name, id_prefix(ID_KIND_PROCESS), 5) == 0)
-		return err_field(e, "name", "must be 1 to %d of A-Z a-z 0-9 _ - . and not begin with %s or %s",
+	if (!id_valid(name, strlen(name)) || strchr(name, ':') || *name == '-' || *name == '.' ||
+	    strncmp(name, id_prefix(ID_KIND_SANDBOX), 4) == 0 || strncmp(name, id_prefix(ID_KIND_PROCESS), 5) == 0)
+		return err_field(e, "name", "must be 1 to %d of A-Z a-z 0-9 _ - . and not begin with - . %s or %s",
 				 ID_GIVEN_MAX, id_prefix(ID_KIND_SANDBOX), id_prefix(ID_KIND_PROCESS));
 	const struct sandbox *other = sandbox_find_name(engine, name, c->uid);
 	if (other && !sandbox_is_ending(other))
