@@ -325,7 +325,7 @@ void screen_row_cells(const struct screen_row *l, struct jw *w)
 	jw_arr_end(w);
 }
 
-/* Goes on with a sequence for attributes. A direct colour begins another: terminals take 16 parameters of one. */
+/* Continues a sequence for attributes. A direct colour begins another: terminals take 16 parameters of one. */
 static void pen_colour(uint32_t colour, unsigned base, struct buf *out)
 {
 	if (colour == SCREEN_ROW_COLOUR_DEFAULT)

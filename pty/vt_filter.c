@@ -432,6 +432,7 @@ void vt_filter_reset(struct vt_filter *in)
 	in->state = VT_FILTER_TEXT;
 	in->ncut = in->nlast = 0;
 	in->pending = 0;
+	in->drew = false;
 }
 
 /* ---- skimming ---- */

@@ -390,11 +390,9 @@ static void start_error(const struct process *p, const struct ending *r, struct 
 	} else if (p->ports_failure) {
 		*e = *p->ports_failure;
 	} else {
-		if (p->owner == OWNER_SANDBOX)
-			err_because(e, ERR_SANDBOX, p->launch_reason, "start the sandbox: %s", r->message);
-		else
-			err_because(e, ERR_SANDBOX, p->launch_reason, "start '%s': %s", p->display ? p->display : "",
-				    r->message);
+		const bool holder = p->owner == OWNER_SANDBOX;
+		err_because(e, ERR_SANDBOX, p->launch_reason, holder ? "start %s: %s" : "start '%s': %s",
+			    holder ? "the sandbox" : (p->display ? p->display : ""), r->message);
 		if (userns_text_of_path(p->last.path))
 			e->reason = REASON_NO_USER_NAMESPACES;
 		jw_kbool(&w, "retryable", p->layer_mismatch != 0); /* the command did not run */

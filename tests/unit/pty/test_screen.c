@@ -179,6 +179,24 @@ START_TEST(marks_on_the_last_column_do_not_depend_on_the_split)
 }
 END_TEST
 
+START_TEST(marks_after_skipped_output_do_not_depend_on_the_split)
+{
+	struct screen *whole = shown(2, 2, "ab"), *bytes = shown(2, 2, "ab");
+	buf_auto struct buf b = BUF_INIT;
+	struct jw w = jw_on(&b);
+
+	screen_skip(whole, 10);
+	screen_skip(bytes, 10);
+	screen_feed(whole, "\xd9\x9a", 2);
+	screen_feed(bytes, "\xd9", 1);
+	screen_feed(bytes, "\x9a", 1);
+	screen_cells(whole, 0, &w);
+	expect_cells(bytes, buf_cstr(&b));
+	screen_free(whole);
+	screen_free(bytes);
+}
+END_TEST
+
 START_TEST(lines_of_double_width_or_height_have_the_usual_size)
 {
 	static const char *const orders[] = { "\033#3", "\033#4", "\033#6", "" };
@@ -665,6 +683,7 @@ int main(void)
 		     titles_are_clean_and_bounded, wide_and_combining_characters_occupy_their_cells,
 		     characters_and_sequences_can_be_split_between_feeds, character_sets_do_not_depend_on_the_split,
 		     marks_on_the_last_column_do_not_depend_on_the_split,
+		     marks_after_skipped_output_do_not_depend_on_the_split,
 		     lines_of_double_width_or_height_have_the_usual_size,
 		     a_pen_with_every_attribute_and_two_direct_colours_is_restored, cells_have_colours_and_attributes,
 		     ansi_output_redraws_the_same_screen, overwritten_halves_of_wide_characters_are_blanks,
