@@ -353,7 +353,7 @@ def test_temporary_files_of_a_killed_apply_are_removed(home):
     def interrupted():
         """A process whose apply was killed while it wrote; None if it was faster."""
         with home.rpc() as rpc:
-            process = run(rpc, home, "echo new >a; echo other >other; echo new >d/b; echo c >d/c; truncate -s 80M d/large")
+            process = run(rpc, home, "echo new >a; echo other >other; echo new >d/b; echo c >d/c; head -c 80000000 /dev/zero >d/large")
         killed(home, lambda rpc: rpc.call("apply_changes", processId=process), lambda: len(temporaries(home)) >= 3)
         if temporaries(home):
             return process
