@@ -87,12 +87,14 @@ struct command_simple {
 	int parent;                  /* index of the wrapper; −1: none */
 	const char *const *wrappers; /* names of the wrappers around it, outermost first */
 	size_t nwrappers;
-	unsigned context;                    /* enum shell_context of policy/shell/shell.h */
-	unsigned pipeline, stage, outermost; /* the same with the numbers of the whole line; a wrapped command has */
-	bool alone;                          /* … those of its wrapper */
-	unsigned output;                     /* enum command_output */
-	unsigned flags;                      /* enum command_flag */
-	unsigned unknown;                    /* COMMAND_UNKNOWN(…) */
+	unsigned context; /* enum shell_context of policy/shell/shell.h */
+	/* As in struct shell_command, but numbered in the whole line. A wrapped command has the place of its wrapper.
+	 */
+	unsigned pipeline, stage, outermost;
+	bool alone;
+	unsigned output;  /* enum command_output */
+	unsigned flags;   /* enum command_flag */
+	unsigned unknown; /* COMMAND_UNKNOWN(…) */
 	enum command_harm harm;
 	const char *impact;  /* what would be lost; set with harm */
 	const char *advice;  /* how to recover or avoid it; set with harm */

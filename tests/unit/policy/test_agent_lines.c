@@ -1,8 +1,8 @@
 /* What rules as people write them answer to command lines as coding agents write them: corpus/agent_lines.list. */
 
-#include "policy/command_analysis.h"
 #include "policy/decision.h"
 #include "runtime/base/err.h"
+#include "tests/unit/policy/line_answer.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
@@ -12,26 +12,6 @@ static const char path[] = "tests/unit/policy/corpus/agent_lines.list";
 static const char rules_text[] =
 	"{\"permissions\":{\"deny\":[\"Read(.env)\",\"Read(secrets/**)\",\"Bash(rm:*)\",\"Bash("
 	"curl:*)\"],\"ask\":[\"Bash(git push:*)\"]}}";
-
-static bool is_answered(const struct policy_rules *rules, const char *line, const char *answer)
-{
-	const struct analysis_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
-	command_facts_auto struct command_facts f = { 0 };
-	struct policy_decision d;
-	const struct policy_request q = { .cwd = o.cwd,
-					  .workspace = o.workspace,
-					  .home = o.home,
-					  .mode = MODE_DEFAULT,
-					  .facts = &f,
-					  .rules = rules };
-
-	command_analyse_line(line, strlen(line), &o, &f);
-	policy_decide(&q, &d);
-	if (strcmp(policy_answer_name(d.answer), answer) == 0)
-		return true;
-	fprintf(stderr, "%.200s: %s, not %s: %s\n", line, policy_answer_name(d.answer), answer, d.reason);
-	return false;
-}
 
 START_TEST(lines_of_agents_are_answered_as_listed)
 {
@@ -51,7 +31,7 @@ START_TEST(lines_of_agents_are_answered_as_listed)
 			continue;
 		ck_assert_msg(line != NULL, "no tab: %s", row);
 		*line++ = '\0';
-		bad += !is_answered(&rules, line, row);
+		bad += !line_is_answered(&rules, line, row);
 		count++;
 	}
 	fclose(f);

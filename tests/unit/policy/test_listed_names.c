@@ -1,17 +1,11 @@
 /* A rule about a file stops a command that lists names above it only if another command may get the names. */
 
-#include "policy/command_analysis.h"
-#include "policy/decision.h"
 #include "policy/sed_script.h"
-
-#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "tests/unit/policy/line_answer.h"
 #include "tests/unit/suite.h"
 
-#include <stdio.h>
-#include <string.h>
-
-static const char rules_text[] = "{\"permissions\":{\"deny\":[\"Read(~/.ssh/**)\"]}}";
+static const char rule[] = "Read(~/.ssh/**)";
 
 static const char *const allowed[] = {
 	/* filters */
@@ -143,46 +137,15 @@ static const char *const denied[] = {
 	"f() { :; }; find ~ | head",
 };
 
-static unsigned count_wrong(const char *const *lines, size_t n, const char *answer, bool terminal)
-{
-	const struct analysis_options o = {
-		.cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u", .terminal = terminal
-	};
-	struct policy_rules rules = RULES_INIT;
-	struct err e = ERR_INIT;
-	unsigned bad = 0;
-
-	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", rules_text, sizeof rules_text - 1, &e), 0);
-	for (size_t i = 0; i < n; i++) {
-		command_facts_auto struct command_facts f = { 0 };
-		struct policy_decision d;
-		const struct policy_request q = { .cwd = o.cwd,
-						  .workspace = o.workspace,
-						  .home = o.home,
-						  .mode = MODE_DEFAULT,
-						  .facts = &f,
-						  .rules = &rules };
-
-		command_analyse_line(lines[i], strlen(lines[i]), &o, &f);
-		policy_decide(&q, &d);
-		if (strcmp(policy_answer_name(d.answer), answer) == 0)
-			continue;
-		fprintf(stderr, "%s: %s, not %s: %s\n", lines[i], policy_answer_name(d.answer), answer, d.reason);
-		bad++;
-	}
-	policy_rules_done(&rules);
-	return bad;
-}
-
 START_TEST(names_that_are_only_printed_filtered_or_counted_are_allowed)
 {
-	ck_assert_uint_eq(count_wrong(allowed, countof(allowed), "allow", false), 0);
+	ck_assert_uint_eq(lines_answered_otherwise(rule, allowed, countof(allowed), "allow", false), 0);
 }
 END_TEST
 
 START_TEST(names_that_another_command_may_get_are_denied)
 {
-	ck_assert_uint_eq(count_wrong(denied, countof(denied), "deny", false), 0);
+	ck_assert_uint_eq(lines_answered_otherwise(rule, denied, countof(denied), "deny", false), 0);
 }
 END_TEST
 
@@ -192,8 +155,8 @@ START_TEST(at_a_terminal_a_pager_may_do_more)
 		"find ~ | sed p"
 	};
 
-	ck_assert_uint_eq(count_wrong(pagers, countof(pagers), "deny", true), 0);
-	ck_assert_uint_eq(count_wrong(filters, countof(filters), "allow", true), 0);
+	ck_assert_uint_eq(lines_answered_otherwise(rule, pagers, countof(pagers), "deny", true), 0);
+	ck_assert_uint_eq(lines_answered_otherwise(rule, filters, countof(filters), "allow", true), 0);
 }
 END_TEST
 

@@ -1,14 +1,10 @@
 /* Values of options that name files, in the next word or in the same one; and values that only look like paths. */
 
-#include "policy/command_analysis.h"
-#include "policy/decision.h"
-
-#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "tests/unit/policy/line_answer.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Each names .env, which a rule denies to read. */
 static const char *const reads[] = {
@@ -330,39 +326,9 @@ static const char *const reads[] = {
 	"script -c 'cat .env'",
 };
 
-static unsigned count_wrong(const char *const *lines, size_t n, const char *rule, const char *answer)
-{
-	mem_auto char *text = mem_printf("{\"permissions\":{\"deny\":[\"%s\"]}}", rule);
-	const struct analysis_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
-	struct policy_rules rules = RULES_INIT;
-	struct err e = ERR_INIT;
-	unsigned bad = 0;
-
-	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, strlen(text), &e), 0);
-	for (size_t i = 0; i < n; i++) {
-		command_facts_auto struct command_facts f = { 0 };
-		struct policy_decision d;
-		const struct policy_request q = { .cwd = o.cwd,
-						  .workspace = o.workspace,
-						  .home = o.home,
-						  .mode = MODE_DEFAULT,
-						  .facts = &f,
-						  .rules = &rules };
-
-		command_analyse_line(lines[i], strlen(lines[i]), &o, &f);
-		policy_decide(&q, &d);
-		if (strcmp(policy_answer_name(d.answer), answer) == 0)
-			continue;
-		fprintf(stderr, "%s: %s, not %s: %s\n", lines[i], policy_answer_name(d.answer), answer, d.reason);
-		bad++;
-	}
-	policy_rules_done(&rules);
-	return bad;
-}
-
 START_TEST(options_name_files_that_are_read)
 {
-	ck_assert_uint_eq(count_wrong(reads, countof(reads), "Read(.env)", "deny"), 0);
+	ck_assert_uint_eq(lines_answered_otherwise("Read(.env)", reads, countof(reads), "deny", false), 0);
 }
 END_TEST
 
@@ -388,9 +354,9 @@ START_TEST(options_name_files_that_are_written)
 					      "git config --file=infra/x a.b", "git clone infra x",
 					      "mytool -iinfra/x" };
 
-	ck_assert_uint_eq(count_wrong(lines, countof(lines), "Edit(/infra/**)", "deny"), 0);
-	ck_assert_uint_eq(count_wrong(perhaps, countof(perhaps), "Edit(/infra/**)", "ask"), 0);
-	ck_assert_uint_eq(count_wrong(others, countof(others), "Edit(/infra/**)", "allow"), 0);
+	ck_assert_uint_eq(lines_answered_otherwise("Edit(/infra/**)", lines, countof(lines), "deny", false), 0);
+	ck_assert_uint_eq(lines_answered_otherwise("Edit(/infra/**)", perhaps, countof(perhaps), "ask", false), 0);
+	ck_assert_uint_eq(lines_answered_otherwise("Edit(/infra/**)", others, countof(others), "allow", false), 0);
 }
 END_TEST
 
@@ -419,7 +385,7 @@ START_TEST(values_that_are_no_paths_are_no_paths)
 		"column -s .env x",
 	};
 
-	ck_assert_uint_eq(count_wrong(lines, countof(lines), "Read(.env)", "allow"), 0);
+	ck_assert_uint_eq(lines_answered_otherwise("Read(.env)", lines, countof(lines), "allow", false), 0);
 }
 END_TEST
 
@@ -441,9 +407,9 @@ START_TEST(a_value_of_find_is_known_only_at_run_time)
 					    "find . -fprintf x $x -name '*.c' -exec cat {} +" };
 	static const char *const commands[] = { "find . \"-$x\" rm {} +", "find . -type $x" };
 
-	ck_assert_uint_eq(count_wrong(values, countof(values), "Read(.env)", "allow"), 0);
-	ck_assert_uint_eq(count_wrong(open, countof(open), "Read(.env)", "ask"), 0);
-	ck_assert_uint_eq(count_wrong(commands, countof(commands), "Bash(rm:*)", "ask"), 0);
+	ck_assert_uint_eq(lines_answered_otherwise("Read(.env)", values, countof(values), "allow", false), 0);
+	ck_assert_uint_eq(lines_answered_otherwise("Read(.env)", open, countof(open), "ask", false), 0);
+	ck_assert_uint_eq(lines_answered_otherwise("Bash(rm:*)", commands, countof(commands), "ask", false), 0);
 }
 END_TEST
 

@@ -6,6 +6,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "tests/unit/policy/line_answer.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
@@ -549,26 +550,6 @@ START_TEST(deny_rules_for_workspace_paths_cover_system_directories)
 }
 END_TEST
 
-static bool is_answered(const struct policy_rules *rules, const char *line, const char *answer)
-{
-	const struct analysis_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
-	command_facts_auto struct command_facts f = { 0 };
-	struct policy_decision d;
-	const struct policy_request q = { .cwd = o.cwd,
-					  .workspace = o.workspace,
-					  .home = o.home,
-					  .mode = MODE_DEFAULT,
-					  .facts = &f,
-					  .rules = rules };
-
-	command_analyse_line(line, strlen(line), &o, &f);
-	policy_decide(&q, &d);
-	const bool is = strcmp(policy_answer_name(d.answer), answer) == 0;
-	if (!is)
-		fprintf(stderr, "%.200s: %s, not %s: %s\n", line, policy_answer_name(d.answer), answer, d.reason);
-	return is;
-}
-
 START_TEST(rules_about_files_match_paths_in_words)
 {
 	struct policy_rules rules = RULES_INIT;
@@ -577,7 +558,7 @@ START_TEST(rules_about_files_match_paths_in_words)
 
 	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", rules_text, sizeof rules_text - 1, &e), 0);
 	for (size_t i = 0; i < countof(rows); i++)
-		bad += !is_answered(&rules, rows[i].line, rows[i].answer);
+		bad += !line_is_answered(&rules, rows[i].line, rows[i].answer);
 	policy_rules_done(&rules);
 	ck_assert_uint_eq(bad, 0);
 }
@@ -593,7 +574,7 @@ static unsigned count_wrong(const char *rule, const char *const (*lines)[2], siz
 
 	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, strlen(text), &e), 0);
 	for (size_t i = 0; i < n; i++)
-		bad += !is_answered(&rules, lines[i][0], lines[i][1]);
+		bad += !line_is_answered(&rules, lines[i][0], lines[i][1]);
 	policy_rules_done(&rules);
 	return bad;
 }
@@ -671,58 +652,10 @@ START_TEST(names_limit_a_search_for_rules_about_files_only)
 }
 END_TEST
 
-/* The rest of a text that is too long, or has too many commands, may use any file. */
-START_TEST(what_is_not_analysed_asks)
-{
-	static const char *const texts[] = { "{\"permissions\":{\"deny\":[\"Read(.env)\"]}}",
-					     "{\"permissions\":{\"ask\":[\"Edit(/infra/**)\"]}}",
-					     "{\"permissions\":{\"deny\":[\"WebFetch(domain:x.example)\"]}}" };
-	buf_auto struct buf many = BUF_INIT, large = BUF_INIT;
-
-	for (int i = 0; i < 2100; i++)
-		buf_str(&many, "true;");
-	buf_str(&many, "cat x");
-	for (int i = 0; i < 110000; i++)
-		buf_str(&large, ": aaaaaaaaaa\n");
-	for (size_t i = 0; i < countof(texts); i++) {
-		struct policy_rules rules = RULES_INIT;
-		struct err e = ERR_INIT;
-
-		ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", texts[i], strlen(texts[i]), &e), 0);
-		ck_assert(is_answered(&rules, buf_cstr(&many), "ask"));
-		ck_assert(is_answered(&rules, buf_cstr(&large), "ask"));
-		ck_assert(is_answered(&rules, "cat <<\"$x\"\ncat x\n$x\n", "ask"));
-		ck_assert(is_answered(&rules, "cat x", "allow"));
-		policy_rules_done(&rules);
-	}
-}
-END_TEST
-
-/* The text has the value: that it is not followed that far must not allow it. */
-START_TEST(a_path_among_too_many_values_asks)
-{
-	struct policy_rules rules = RULES_INIT;
-	struct err e = ERR_INIT;
-
-	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", rules_text, sizeof rules_text - 1, &e), 0);
-	for (int same = 0; same < 2; same++) {
-		buf_auto struct buf line = BUF_INIT;
-
-		for (int i = 0; i < 300; i++)
-			buf_printf(&line, "v%d=a; ", same ? 0 : i);
-		for (int i = 0; same && i < 100; i++)
-			buf_printf(&line, "v0=a%d; ", i);
-		buf_printf(&line, "%s=.e; cat \"$%snv\"", same ? "v0" : "last", same ? "v0" : "last");
-		ck_assert(is_answered(&rules, buf_cstr(&line), "ask"));
-	}
-	policy_rules_done(&rules);
-}
-END_TEST
-
 int main(void)
 {
-	return SUITE("path_words", rules_about_files_match_paths_in_words, what_is_not_analysed_asks,
+	return SUITE("path_words", rules_about_files_match_paths_in_words,
 		     names_limit_a_search_for_rules_about_files_only,
-		     what_is_only_possible_in_the_workspace_is_no_system_file, a_path_among_too_many_values_asks,
+		     what_is_only_possible_in_the_workspace_is_no_system_file,
 		     deny_rules_for_workspace_paths_cover_system_directories);
 }
