@@ -63,7 +63,7 @@ def test_a_copy_that_is_terminated_leaves_nothing(home):
     target = os.path.join(home.dir, "target")
     os.makedirs(target)
     copy = home.cli_start("cp", "box:/tmp/long", target)
-    harness.until("the copy has begun", lambda: b"cat" in home.cli("ps", "--json").out)
+    harness.until("the copy has begun", lambda: [p for p in home.cli("ps", "--json").json if p["command"][0] == "cat"])
     copy.send_signal(signal.SIGTERM)
     assert copy.wait(harness.PATIENCE) == 128 + signal.SIGTERM
     assert not os.listdir(target)
